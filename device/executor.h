@@ -1,0 +1,36 @@
+// Walks a Schedule on a Device. Knows no op and no vendor.
+#pragma once
+
+#include <memory>
+
+#include "device/device.h"
+#include "program/plan.h"
+#include "program/schedule.h"
+
+namespace spillway {
+
+class Executor {
+ public:
+  // Asks device.unsupported() of every instruction, then loads. Throws ConfigError naming what the
+  // device cannot run. All three must outlive the executor. Arenas must be allocated.
+  Executor(Device& device, const Schedule& schedule, const MemoryPlan& plan);
+
+  // One run: enqueues every instruction in issue order and blocks until done. Allocates nothing.
+  // Throws DeviceError naming the instruction that failed first.
+  void run();
+
+  // One run, one instruction at a time, reading back every output: the text of the first
+  // instruction whose output has a value that is not finite, or "" when all are.
+  [[nodiscard]] std::string find_non_finite();
+
+  [[nodiscard]] std::span<const InstrTiming> timings() const { return device_.timings(*loaded_); }
+
+ private:
+  Device& device_;
+  const Schedule& schedule_;
+  const MemoryPlan& plan_;
+  std::vector<bool> recorded_;  // some instruction waits for this one
+  std::unique_ptr<LoadedSchedule> loaded_;
+};
+
+}  // namespace spillway

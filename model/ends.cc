@@ -1,0 +1,64 @@
+// The ends of a model: token embedding; final norm, output projection and loss.
+#include <algorithm>
+
+#include "model/model.h"
+#include "program/builder.h"
+
+namespace spillway {
+namespace {
+
+constexpr const char* kEmbeddingWeight = "model.embed_tokens.weight";
+constexpr const char* kHeadWeight = "lm_head.weight";
+
+Init normal(const EndsConfig& config) {
+  return {Init::Kind::kNormal, static_cast<float>(config.initializer_range)};
+}
+
+}  // namespace
+
+Program embedding_program(const EndsConfig& config, const BatchShape& batch,
+                          const Precision& precision) {
+  ProgramBuilder b("embedding");
+  b.set_grad_dtype(precision.gradients);
+  const TensorId tokens = b.step_io(step_io::kTokens, DType::kI32, {batch.tokens()}, true);
+  const TensorId weight = b.param(kEmbeddingWeight, precision.compute,
+                                  {config.vocab_size, config.hidden_size}, normal(config));
+  return b.finish(b.op_as(precision.compute, OpKind::kEmbedding, "embedding", {tokens, weight}));
+}
+
+// Logits are computed, used and dropped chunk by chunk, and each chunk's gradient with them: so the
+// projection and the loss of a training step belong to the backward list, where their only reader is.
+// Evaluation runs the same chunks forward.
+Program head_program(const EndsConfig& config, const BatchShape& batch, const Precision& precision,
+                     bool training) {
+  ProgramBuilder b(training ? "head" : "head_eval");
+  b.set_grad_dtype(precision.gradients);
+  const int64_t rows = batch.tokens(), chunk = std::min(batch.loss_chunk_tokens, rows);
+  const TensorId x = b.block_input("head_input", precision.compute, {rows, config.hidden_size});
+  const TensorId norm =
+      b.param("model.norm.weight", precision.compute, {config.hidden_size}, {Init::Kind::kOnes, 0});
+  const TensorId weight =
+      b.param(config.tie_word_embeddings ? kEmbeddingWeight : kHeadWeight, precision.compute,
+              {config.vocab_size, config.hidden_size}, normal(config));
+  const TensorId targets = b.step_io(step_io::kTargets, DType::kI32, {rows}, true);
+  const TensorId scalars = b.step_io(step_io::kScalars, DType::kF32, {kStepScalarCount});
+  const TensorId loss = b.step_io(step_io::kLoss, DType::kF32, {1});
+
+  const TensorId h = b.op(OpKind::kRmsNorm, "final_norm", {x, norm},
+                          {{Attr::kEps, config.rms_norm_eps}});
+  if (training) b.enter_backward();
+  for (int64_t begin = 0; begin < rows; begin += chunk) {
+    const int64_t end = std::min(begin + chunk, rows);
+    const std::string n = "." + std::to_string(begin / chunk);
+    const Attrs range{{Attr::kBegin, static_cast<double>(begin)},
+                      {Attr::kEnd, static_cast<double>(end)}};
+    const TensorId h_c = b.op(OpKind::kRows, "hidden" + n, {h}, range);      // [c, d]
+    const TensorId y_c = b.op(OpKind::kRows, "targets" + n, {targets}, range);  // [c]
+    const TensorId logits = b.op_as(DType::kF32, OpKind::kLinear, "logits" + n, {h_c, weight});
+    b.accumulate(OpKind::kCrossEntropy, loss, "loss" + n, {logits, y_c, scalars});
+    if (training) b.differentiate();
+  }
+  return training ? b.finish(kNoTensor) : b.finish_forward_only(kNoTensor);
+}
+
+}  // namespace spillway

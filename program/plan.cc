@@ -1,0 +1,217 @@
+#include "program/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "program/error.h"
+
+namespace spillway {
+namespace {
+
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// The placed buffers that overlap a lifetime in time, found through buckets of instructions.
+class TimeIndex {
+ public:
+  explicit TimeIndex(int instructions) : buckets_(instructions / kWidth + 1) {}
+
+  void insert(TensorId id, Lifetime life) {
+    for (int b = life.first / kWidth; b <= life.last / kWidth; ++b) buckets_[b].push_back(id);
+  }
+  template <typename Visit>
+  void candidates(Lifetime life, Visit visit) const {
+    for (int b = life.first / kWidth; b <= life.last / kWidth; ++b) {
+      for (TensorId id : buckets_[b]) visit(id);
+    }
+  }
+
+ private:
+  static constexpr int kWidth = 64;
+  std::vector<std::vector<TensorId>> buckets_;
+};
+
+bool meet(Lifetime a, Lifetime b) { return a.first <= b.last && b.first <= a.last; }
+
+// Best fit, largest first: each buffer goes into the smallest gap between the buffers already placed
+// that live at the same time.
+void place(const Schedule& schedule, const std::vector<Lifetime>& life, Space space,
+           int64_t base, MemoryPlan& plan) {
+  std::vector<TensorId> order;
+  for (size_t i = 0; i < schedule.buffers.size(); ++i) {
+    const Buffer& buffer = schedule.buffers[i];
+    if (buffer.space == space && !buffer.persistent && life[i].first >= 0) {
+      order.push_back(static_cast<TensorId>(i));
+    }
+  }
+  std::sort(order.begin(), order.end(), [&](TensorId a, TensorId b) {
+    const int64_t x = schedule.buffers[a].bytes(), y = schedule.buffers[b].bytes();
+    return x != y ? x > y : life[a].first != life[b].first ? life[a].first < life[b].first : a < b;
+  });
+  SpacePlan& total = space == Space::kHbm ? plan.hbm : plan.host;
+  TimeIndex index(static_cast<int>(schedule.instrs.size()));
+  std::vector<std::pair<int64_t, int64_t>> taken;
+  std::vector<int> seen(schedule.buffers.size(), -1);
+  for (size_t n = 0; n < order.size(); ++n) {
+    const TensorId id = order[n];
+    taken.clear();
+    index.candidates(life[id], [&](TensorId other) {
+      if (seen[other] == static_cast<int>(n) || !meet(life[id], life[other])) return;
+      seen[other] = static_cast<int>(n);
+      taken.emplace_back(plan.offset[other],
+                         plan.offset[other] + aligned(schedule.buffers[other].bytes()));
+    });
+    std::sort(taken.begin(), taken.end());
+    const int64_t size = aligned(schedule.buffers[id].bytes());
+    int64_t at = base, best = -1, best_gap = INT64_MAX;
+    for (const auto& [begin, end] : taken) {
+      if (begin - at >= size && begin - at < best_gap) {
+        best = at;
+        best_gap = begin - at;
+      }
+      at = std::max(at, end);
+    }
+    plan.offset[id] = best >= 0 ? best : at;
+    total.bytes = std::max(total.bytes, plan.offset[id] + size);
+    index.insert(id, life[id]);
+  }
+}
+
+// The most bytes live at once, and where.
+void measure_live(const Schedule& schedule, const std::vector<Lifetime>& life, Space space,
+                  SpacePlan& plan) {
+  std::vector<std::array<int64_t, kMemoryClassCount>> change(schedule.instrs.size() + 1);
+  for (size_t i = 0; i < schedule.buffers.size(); ++i) {
+    const Buffer& buffer = schedule.buffers[i];
+    if (buffer.space != space || life[i].first < 0) continue;
+    const auto memory = static_cast<size_t>(buffer.memory);
+    change[life[i].first][memory] += aligned(buffer.bytes());
+    change[life[i].last + 1][memory] -= aligned(buffer.bytes());
+  }
+  std::array<int64_t, kMemoryClassCount> now = {};
+  for (size_t i = 0; i < schedule.instrs.size(); ++i) {
+    int64_t sum = 0;
+    for (int m = 0; m < kMemoryClassCount; ++m) sum += now[m] += change[i][m];
+    if (sum > plan.live_bytes) {
+      plan.live_bytes = sum;
+      plan.live_by_class = now;
+      plan.peak_instr = static_cast<int>(i);
+    }
+  }
+}
+
+double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+std::string shortage(const Schedule& schedule, const MemoryPlan& plan, Space space,
+                     int64_t capacity, const std::string& device) {
+  const SpacePlan& need = plan.of(space);
+  const bool hbm = space == Space::kHbm;
+  std::string text = fmt::format(
+      "out of {} memory (planned, before step 0): need {:.3f} GiB, have {:.3f} GiB ({}); at the "
+      "peak ({}):",
+      hbm ? "device" : "pinned host", gib(need.bytes), gib(capacity), device,
+      schedule.slots.empty() ? "-" : schedule.slots[schedule.instrs[need.peak_instr].slot].text());
+  int named = 0;
+  int64_t rest = 0;
+  for (const MemorySum& sum : live_by_name(schedule, plan, space)) {
+    if (named++ < 6) {
+      text += fmt::format(" {} {:.3f},", sum.name, gib(sum.bytes));
+    } else {
+      rest += sum.bytes;
+    }
+  }
+  text += fmt::format(" the rest {:.3f}; try ", gib(rest));
+  return text + (hbm ? "offload or remat for the largest activations (activation.policy: "
+                       "minimal_offloaded or full), a smaller train.micro_batch or a shorter "
+                       "train.seq_len with more train.accumulation"
+                     : "remat instead of offload for some activations, a smaller train.micro_batch, "
+                       "or a larger device.host_gib");
+}
+
+}  // namespace
+
+std::vector<Lifetime> lifetimes(const Schedule& schedule) {
+  std::vector<Lifetime> life(schedule.buffers.size());
+  const int end = static_cast<int>(schedule.instrs.size()) - 1;
+  for (size_t i = 0; i < schedule.buffers.size(); ++i) {
+    if (schedule.buffers[i].persistent) life[i] = {0, std::max(end, 0)};
+  }
+  for (int i = 0; i <= end; ++i) {
+    for (const Access& access : accesses(schedule.instrs[i])) {
+      Lifetime& l = life[access.buffer];
+      if (schedule.buffers[access.buffer].persistent) continue;
+      if (l.first < 0) l.first = i;
+      l.last = i;
+    }
+  }
+  return life;
+}
+
+MemoryPlan plan_memory(const Schedule& schedule) {
+  MemoryPlan plan;
+  plan.offset.assign(schedule.buffers.size(), -1);
+  const std::vector<Lifetime> life = lifetimes(schedule);
+  for (size_t i = 0; i < schedule.buffers.size(); ++i) {
+    const Buffer& buffer = schedule.buffers[i];
+    if (!buffer.persistent) continue;
+    SpacePlan& space = buffer.space == Space::kHbm ? plan.hbm : plan.host;
+    plan.offset[i] = space.bytes;
+    space.bytes += aligned(buffer.bytes());
+  }
+  for (Space space : {Space::kHbm, Space::kHost}) {
+    SpacePlan& total = space == Space::kHbm ? plan.hbm : plan.host;
+    place(schedule, life, space, total.bytes, plan);
+    measure_live(schedule, life, space, total);
+  }
+  return plan;
+}
+
+std::vector<PeakEntry> live_at_peak(const Schedule& schedule, const MemoryPlan& plan, Space space) {
+  const std::vector<Lifetime> life = lifetimes(schedule);
+  const int at = plan.of(space).peak_instr;
+  std::vector<PeakEntry> result;
+  for (size_t i = 0; i < schedule.buffers.size(); ++i) {
+    const Buffer& buffer = schedule.buffers[i];
+    if (buffer.space == space && life[i].first >= 0 && life[i].first <= at && at <= life[i].last) {
+      result.push_back({static_cast<TensorId>(i), aligned(buffer.bytes())});
+    }
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [](const PeakEntry& a, const PeakEntry& b) { return a.bytes > b.bytes; });
+  return result;
+}
+
+std::vector<MemorySum> live_by_name(const Schedule& schedule, const MemoryPlan& plan,
+                                    Space space) {
+  std::vector<MemorySum> sums;
+  for (const PeakEntry& entry : live_at_peak(schedule, plan, space)) {
+    const Buffer& buffer = schedule.buffers[entry.buffer];
+    // Activations of all layers together; what has no such name, by what it is.
+    std::string name = buffer.activation.empty() ? std::string(name_of(buffer.memory))
+                                                 : buffer.activation;
+    const auto found = std::find_if(sums.begin(), sums.end(),
+                                    [&](const MemorySum& sum) { return sum.name == name; });
+    if (found == sums.end()) {
+      sums.push_back({name, entry.bytes, 1});
+    } else {
+      found->bytes += entry.bytes;
+      ++found->buffers;
+    }
+  }
+  std::stable_sort(sums.begin(), sums.end(),
+                   [](const MemorySum& a, const MemorySum& b) { return a.bytes > b.bytes; });
+  return sums;
+}
+
+void check_fits(const Schedule& schedule, const MemoryPlan& plan, int64_t hbm_capacity,
+                int64_t host_capacity, const std::string& device) {
+  if (plan.hbm.bytes > hbm_capacity) {
+    throw OutOfMemory(shortage(schedule, plan, Space::kHbm, hbm_capacity, device));
+  }
+  if (plan.host.bytes > host_capacity) {
+    throw OutOfMemory(shortage(schedule, plan, Space::kHost, host_capacity, device));
+  }
+}
+
+}  // namespace spillway
