@@ -122,9 +122,10 @@ class LatencyHider {
     double channel_free = start_.back();
     for (auto it = back_.rbegin(); it != back_.rend(); ++it) {
       CopyBack& back = *it;
-      std::erase_if(in_flight, [&](const CopyBack* other) { return other->issue >= back.use; });
-      while (static_cast<int>(in_flight.size()) >= options_.max_inflight_async) {
-        in_flight.front()->issue = back.use;
+      std::erase_if(in_flight, [&](const CopyBack* other) { return other->issue > back.use; });
+      while (static_cast<int>(in_flight.size()) >= options_.max_inflight_async &&
+             in_flight.front()->use > back.use) {
+        in_flight.front()->issue = back.use + 1;
         in_flight.erase(in_flight.begin());
       }
       const int begin = window_begin(back.use);
@@ -143,10 +144,17 @@ class LatencyHider {
       instr.slot = fixed_[position].slot;
       list.push_back(std::move(instr));
     };
+    // Where one copy is done and another is issued, the first ends before the second begins.
+    auto add_free = [&](CopyOut& out) {
+      add(after[out.done], std::move(out.free), Stream::kCompute, out.done);
+    };
+    for (CopyOut& out : out_) {
+      if (out.done > out.issue) add_free(out);
+    }
     for (CopyOut& out : out_) {
       add(after[out.issue], std::move(out.copy), Stream::kD2h, out.issue);
+      if (out.done == out.issue) add_free(out);
     }
-    for (CopyOut& out : out_) add(after[out.done], std::move(out.free), Stream::kCompute, out.done);
     for (CopyBack& back : back_) {
       add(before[back.issue], std::move(back.copy), Stream::kH2d, back.issue);
       add(before[back.issue], std::move(back.free_host), Stream::kH2d, back.issue);

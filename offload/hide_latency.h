@@ -10,7 +10,9 @@ struct LatencyHiding {
   // false: a copy overlaps compute of the layer that defines or reads its tensor. true: also of the
   // next layer in forward (copy out) and of the layer before in backward order (copy back).
   bool pipelined = false;
-  int max_inflight_async = 8;  // copies between issue and completion at once, each direction
+  // Copies between issue and completion at once, each direction. An instruction that reads more
+  // landing tensors than this gets them all.
+  int max_inflight_async = 8;
   // Copies are taken to last this many times their estimate: the larger, the earlier they start and
   // the more memory they hold. 0: no overlap beyond the copy's own place.
   double margin = 1.25;

@@ -34,10 +34,8 @@ class TimeIndex {
 
 bool meet(Lifetime a, Lifetime b) { return a.first <= b.last && b.first <= a.last; }
 
-// Best fit, largest first: each buffer goes into the smallest gap between the buffers already placed
-// that live at the same time.
-void place(const Schedule& schedule, const std::vector<Lifetime>& life, Space space,
-           int64_t base, MemoryPlan& plan) {
+std::vector<TensorId> to_place(const Schedule& schedule, const std::vector<Lifetime>& life,
+                               Space space) {
   std::vector<TensorId> order;
   for (size_t i = 0; i < schedule.buffers.size(); ++i) {
     const Buffer& buffer = schedule.buffers[i];
@@ -45,11 +43,14 @@ void place(const Schedule& schedule, const std::vector<Lifetime>& life, Space sp
       order.push_back(static_cast<TensorId>(i));
     }
   }
-  std::sort(order.begin(), order.end(), [&](TensorId a, TensorId b) {
-    const int64_t x = schedule.buffers[a].bytes(), y = schedule.buffers[b].bytes();
-    return x != y ? x > y : life[a].first != life[b].first ? life[a].first < life[b].first : a < b;
-  });
-  SpacePlan& total = space == Space::kHbm ? plan.hbm : plan.host;
+  return order;
+}
+
+// Best fit in the given order: each buffer goes into the smallest gap between the buffers already
+// placed that live at the same time. Returns the highest byte used.
+int64_t place(const Schedule& schedule, const std::vector<Lifetime>& life,
+              const std::vector<TensorId>& order, int64_t base, std::vector<int64_t>& offset) {
+  int64_t top = base;
   TimeIndex index(static_cast<int>(schedule.instrs.size()));
   std::vector<std::pair<int64_t, int64_t>> taken;
   std::vector<int> seen(schedule.buffers.size(), -1);
@@ -59,8 +60,8 @@ void place(const Schedule& schedule, const std::vector<Lifetime>& life, Space sp
     index.candidates(life[id], [&](TensorId other) {
       if (seen[other] == static_cast<int>(n) || !meet(life[id], life[other])) return;
       seen[other] = static_cast<int>(n);
-      taken.emplace_back(plan.offset[other],
-                         plan.offset[other] + aligned(schedule.buffers[other].bytes()));
+      taken.emplace_back(offset[other],
+                         offset[other] + aligned(schedule.buffers[other].bytes()));
     });
     std::sort(taken.begin(), taken.end());
     const int64_t size = aligned(schedule.buffers[id].bytes());
@@ -72,10 +73,34 @@ void place(const Schedule& schedule, const std::vector<Lifetime>& life, Space sp
       }
       at = std::max(at, end);
     }
-    plan.offset[id] = best >= 0 ? best : at;
-    total.bytes = std::max(total.bytes, plan.offset[id] + size);
+    offset[id] = best >= 0 ? best : at;
+    top = std::max(top, offset[id] + size);
     index.insert(id, life[id]);
   }
+  return top;
+}
+
+// Two orders, the better one wins: largest first packs a step whose layers repeat; most bytes x time
+// first does better when long and short lives mix.
+void place_best(const Schedule& schedule, const std::vector<Lifetime>& life, Space space,
+                MemoryPlan& plan) {
+  SpacePlan& total = space == Space::kHbm ? plan.hbm : plan.host;
+  std::vector<TensorId> order = to_place(schedule, life, space);
+  const int64_t base = total.bytes;
+  auto area = [&](TensorId id) {
+    return static_cast<double>(schedule.buffers[id].bytes()) * (life[id].last - life[id].first + 1);
+  };
+  std::sort(order.begin(), order.end(), [&](TensorId a, TensorId b) {
+    const int64_t x = schedule.buffers[a].bytes(), y = schedule.buffers[b].bytes();
+    return x != y ? x > y : life[a].first != life[b].first ? life[a].first < life[b].first : a < b;
+  });
+  std::vector<int64_t> by_size = plan.offset, by_area = plan.offset;
+  const int64_t size_top = place(schedule, life, order, base, by_size);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](TensorId a, TensorId b) { return area(a) > area(b); });
+  const int64_t area_top = place(schedule, life, order, base, by_area);
+  plan.offset = size_top <= area_top ? std::move(by_size) : std::move(by_area);
+  total.bytes = std::min(size_top, area_top);
 }
 
 // The most bytes live at once, and where.
@@ -161,7 +186,7 @@ MemoryPlan plan_memory(const Schedule& schedule) {
   }
   for (Space space : {Space::kHbm, Space::kHost}) {
     SpacePlan& total = space == Space::kHbm ? plan.hbm : plan.host;
-    place(schedule, life, space, total.bytes, plan);
+    place_best(schedule, life, space, plan);
     measure_live(schedule, life, space, total);
   }
   return plan;
