@@ -50,7 +50,7 @@ std::vector<TensorId> to_place(const Schedule& schedule, const std::vector<Lifet
 // placed that live at the same time. Returns the highest byte used.
 int64_t place(const Schedule& schedule, const std::vector<Lifetime>& life,
               const std::vector<TensorId>& order, int64_t base, std::vector<int64_t>& offset) {
-  int64_t top = base;
+  int64_t top = 0;
   TimeIndex index(static_cast<int>(schedule.instrs.size()));
   std::vector<std::pair<int64_t, int64_t>> taken;
   std::vector<int> seen(schedule.buffers.size(), -1);
@@ -74,7 +74,7 @@ int64_t place(const Schedule& schedule, const std::vector<Lifetime>& life,
       at = std::max(at, end);
     }
     offset[id] = best >= 0 ? best : at;
-    top = std::max(top, offset[id] + size);
+    top = std::max(top, offset[id] + schedule.buffers[id].bytes());
     index.insert(id, life[id]);
   }
   return top;
@@ -86,7 +86,7 @@ void place_best(const Schedule& schedule, const std::vector<Lifetime>& life, Spa
                 MemoryPlan& plan) {
   SpacePlan& total = space == Space::kHbm ? plan.hbm : plan.host;
   std::vector<TensorId> order = to_place(schedule, life, space);
-  const int64_t base = total.bytes;
+  const int64_t base = aligned(total.bytes);
   auto area = [&](TensorId id) {
     return static_cast<double>(schedule.buffers[id].bytes()) * (life[id].last - life[id].first + 1);
   };
@@ -100,7 +100,7 @@ void place_best(const Schedule& schedule, const std::vector<Lifetime>& life, Spa
                    [&](TensorId a, TensorId b) { return area(a) > area(b); });
   const int64_t area_top = place(schedule, life, order, base, by_area);
   plan.offset = size_top <= area_top ? std::move(by_size) : std::move(by_area);
-  total.bytes = std::min(size_top, area_top);
+  total.bytes = std::max(total.bytes, std::min(size_top, area_top));
 }
 
 // The most bytes live at once, and where.
@@ -115,11 +115,13 @@ void measure_live(const Schedule& schedule, const std::vector<Lifetime>& life, S
     change[life[i].last + 1][memory] -= aligned(buffer.bytes());
   }
   std::array<int64_t, kMemoryClassCount> now = {};
+  int64_t most = 0;
   for (size_t i = 0; i < schedule.instrs.size(); ++i) {
     int64_t sum = 0;
     for (int m = 0; m < kMemoryClassCount; ++m) sum += now[m] += change[i][m];
-    if (sum > plan.live_bytes) {
-      plan.live_bytes = sum;
+    if (sum > most) {
+      most = sum;
+      plan.live_bytes = std::min(sum, plan.bytes);  // the last buffer needs no padding behind it
       plan.live_by_class = now;
       plan.peak_instr = static_cast<int>(i);
     }
@@ -181,8 +183,8 @@ MemoryPlan plan_memory(const Schedule& schedule) {
     const Buffer& buffer = schedule.buffers[i];
     if (!buffer.persistent) continue;
     SpacePlan& space = buffer.space == Space::kHbm ? plan.hbm : plan.host;
-    plan.offset[i] = space.bytes;
-    space.bytes += aligned(buffer.bytes());
+    plan.offset[i] = aligned(space.bytes);
+    space.bytes = plan.offset[i] + buffer.bytes();
   }
   for (Space space : {Space::kHbm, Space::kHost}) {
     SpacePlan& total = space == Space::kHbm ? plan.hbm : plan.host;

@@ -3,19 +3,14 @@
 #include <cmath>
 #include <numbers>
 
+#include "trainer/mix64.h"
+
 namespace spillway {
 namespace {
 
-// SplitMix64's finaliser (Steele, Lea and Flood, 2014): a bijection that mixes every bit.
-uint64_t mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
-
 uint64_t key_of(uint64_t seed, const std::string& name) {
-  uint64_t key = mix(seed + 0x9e3779b97f4a7c15ULL);
-  for (char c : name) key = mix(key ^ static_cast<unsigned char>(c));
+  uint64_t key = mix64(seed);
+  for (char c : name) key = mix64(key ^ static_cast<unsigned char>(c));
   return key;
 }
 
@@ -38,7 +33,7 @@ std::vector<float> initial_values(uint64_t seed, const std::string& name, const 
   const uint64_t key = key_of(seed, name);
   for (int64_t i = 0; i < elements; i += 2) {
     float a, b;
-    normal_pair(mix(key + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15ULL), init.stddev, a, b);
+    normal_pair(mix64(key + static_cast<uint64_t>(i)), init.stddev, a, b);
     values[i] = a;
     if (i + 1 < elements) values[i + 1] = b;
   }

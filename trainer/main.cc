@@ -1,0 +1,75 @@
+// The command line: train, compare, explain.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+
+#include "program/error.h"
+#include "trainer/compare.h"
+#include "trainer/config.h"
+#include "trainer/explain.h"
+#include "trainer/loop.h"
+#include "trainer/session.h"
+
+namespace spillway {
+namespace {
+
+struct Arguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  int64_t steps = 20;
+  bool schedule = false, programs = false;
+};
+
+CLI::App* add_command(CLI::App& app, const char* name, const char* help, Arguments& arguments) {
+  CLI::App* command = app.add_subcommand(name, help);
+  command->add_option("config", arguments.config, "YAML file of the run")->required();
+  command->add_option("overrides", arguments.overrides, "key=value, as train.steps=20");
+  return command;
+}
+
+void explain_command(const Arguments& arguments) {
+  const Config config = load_config(arguments.config, arguments.overrides);
+  explain(std::cout, compile_config(config, true),
+          {.schedule = arguments.schedule,
+           .programs = arguments.programs,
+           .tokens_per_step = config.train.batch_tokens(),
+           .hbm_bytes = config.device.hbm_bytes,
+           .host_bytes = config.device.host_bytes,
+           .device_name = config.device.kind});
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Spillway trains large language models: keep, recompute or offload activations"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", SPILLWAY_VERSION);
+  Arguments arguments;
+  CLI::App* train = add_command(app, "train", "Train a model", arguments);
+  CLI::App* compare =
+      add_command(app, "compare", "Train a few steps under each of the five strategies", arguments);
+  compare->add_option("--steps", arguments.steps, "Steps for each strategy")->check(CLI::PositiveNumber);
+  CLI::App* show = add_command(
+      app, "explain", "Print the policy, FLOPs and memory plan of a config; runs nothing", arguments);
+  show->add_flag("--schedule", arguments.schedule, "Also every instruction");
+  show->add_flag("--programs", arguments.programs, "Also every Program");
+  CLI11_PARSE(app, argc, argv);
+
+  if (train->parsed()) return train_command(load_config(arguments.config, arguments.overrides));
+  if (compare->parsed()) {
+    const Config config = load_config(arguments.config, arguments.overrides);
+    (void)compare_strategies(config, arguments.steps, std::cout);
+  }
+  if (show->parsed()) explain_command(arguments);
+  return 0;
+}
+
+}  // namespace
+}  // namespace spillway
+
+int main(int argc, char** argv) {
+  try {
+    return spillway::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "spillway: %s\n", error.what());
+    return 1;
+  }
+}

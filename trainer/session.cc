@@ -1,0 +1,209 @@
+#include "trainer/session.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "device/roofline.h"
+#include "program/error.h"
+#include "trainer/initialize.h"
+
+namespace spillway {
+namespace {
+
+uint16_t to_bf16(float value) {  // rounds to nearest even; NaN stays NaN
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+float from_bf16(uint16_t value) { return std::bit_cast<float>(static_cast<uint32_t>(value) << 16); }
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Model build_model(const Config& config) {
+  const BatchShape batch{config.train.micro_batch, config.train.seq_len,
+                         config.train.loss_chunk_tokens};
+  Model model = build_llama(config.llama, batch, config.precision);
+  add_adamw(model, config.optimizer, config.precision);
+  return model;
+}
+
+CompileOptions compile_options(const Config& config) {
+  return {.activation = {config.activation.policy, config.activation.custom},
+          .latency_hiding = config.activation.latency_hiding,
+          .pipelined = config.activation.pipelined,
+          .max_inflight_async = config.activation.max_inflight_async,
+          .micro_batches = static_cast<int>(config.train.accumulation),
+          .hbm_bytes = config.device.hbm_bytes,
+          .host_bytes = config.device.host_bytes,
+          .device_name = config.device.kind,
+          .allow_oversize = false};
+}
+
+Compiled compile_config(const Config& config, bool allow_oversize) {
+  CompileOptions options = compile_options(config);
+  options.allow_oversize = allow_oversize;
+  return compile(build_model(config), options, Roofline(config.device));
+}
+
+Session::Session(const Config& config)
+    : config_(config), device_(make_device(config.device)), compiled_(compile_config(config)) {
+  const MemoryPlan &train = compiled_.train.plan, &evaluate = compiled_.evaluate.plan;
+  device_->allocate({.hbm = std::max(train.hbm.bytes, evaluate.hbm.bytes),
+                     .host = std::max(train.host.bytes, evaluate.host.bytes)});
+  const std::vector<Buffer>& buffers = compiled_.train.schedule.buffers;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].persistent) by_name_[buffers[i].name] = static_cast<TensorId>(i);
+  }
+  train_ = std::make_unique<Executor>(*device_, compiled_.train.schedule, compiled_.train.plan);
+  evaluate_ =
+      std::make_unique<Executor>(*device_, compiled_.evaluate.schedule, compiled_.evaluate.plan);
+  initialize();
+}
+
+void Session::initialize() {
+  for (const auto& [name, values] : compiled_.model.constants) write(name, values);
+  for (const Block& block : compiled_.model.blocks) {
+    for (const Tensor& tensor : compiled_.model.programs[block.program].tensors) {
+      const std::string name = block.prefix + tensor.name;
+      if (tensor.kind == TensorKind::kParam) {
+        write_parameter(name, initial_values(config_.train.seed, name, tensor.init,
+                                             element_count(tensor.shape)));
+      }
+    }
+    if (block.optimizer < 0) continue;
+    for (const Tensor& tensor : compiled_.model.programs[block.optimizer].tensors) {
+      const bool moment = tensor.name.ends_with(".m") || tensor.name.ends_with(".v");
+      if (tensor.kind == TensorKind::kState && moment) {
+        write(block.prefix + tensor.name, std::vector<float>(element_count(tensor.shape)));
+      }
+    }
+  }
+}
+
+TensorId Session::persistent(const std::string& name) const {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) throw VerifyError("no persistent buffer is named " + name);
+  return found->second;
+}
+
+void Session::write_bytes(const std::string& name, std::span<const std::byte> bytes) {
+  const TensorId id = persistent(name);
+  const Buffer& buffer = compiled_.train.schedule.buffers[id];
+  if (static_cast<int64_t>(bytes.size()) != buffer.bytes()) {
+    throw VerifyError(fmt::format("{} has {} bytes, not {}", name, buffer.bytes(), bytes.size()));
+  }
+  device_->write(buffer.space, compiled_.train.plan.offset[id], bytes);
+}
+
+std::vector<float> Session::read(const std::string& name) const {
+  const TensorId id = persistent(name);
+  const Buffer& buffer = compiled_.train.schedule.buffers[id];
+  std::vector<std::byte> bytes(buffer.bytes());
+  device_->read(buffer.space, compiled_.train.plan.offset[id], bytes);
+  std::vector<float> values(element_count(buffer.shape));
+  if (buffer.dtype == DType::kF32) {
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+  } else {
+    const auto* raw = reinterpret_cast<const uint16_t*>(bytes.data());
+    for (size_t i = 0; i < values.size(); ++i) values[i] = from_bf16(raw[i]);
+  }
+  return values;
+}
+
+void Session::write(const std::string& name, std::span<const float> values) {
+  if (compiled_.train.schedule.buffers[persistent(name)].dtype == DType::kF32) {
+    write_bytes(name, std::as_bytes(values));
+    return;
+  }
+  std::vector<uint16_t> rounded(values.size());
+  for (size_t i = 0; i < values.size(); ++i) rounded[i] = to_bf16(values[i]);
+  write_bytes(name, std::as_bytes(std::span(rounded)));
+}
+
+void Session::write_parameter(const std::string& name, std::span<const float> values) {
+  write(name, values);
+  if (by_name_.contains(name + ".master")) write(name + ".master", values);
+}
+
+std::vector<std::string> Session::parameter_names() const {
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  for (const Block& block : compiled_.model.blocks) {
+    for (const Tensor& tensor : compiled_.model.programs[block.program].tensors) {
+      const std::string name = block.prefix + tensor.name;
+      if (tensor.kind == TensorKind::kParam && seen.insert(name).second) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+void Session::write_batch(const Batch& batch, int micro_batches) {
+  const auto tokens = static_cast<size_t>(config_.train.micro_batch * config_.train.seq_len);
+  for (int m = 0; m < micro_batches; ++m) {
+    const std::string prefix = "m" + std::to_string(m) + ".";
+    write_bytes(prefix + step_io::kTokens,
+                std::as_bytes(std::span(batch.tokens).subspan(m * tokens, tokens)));
+    write_bytes(prefix + step_io::kTargets,
+                std::as_bytes(std::span(batch.targets).subspan(m * tokens, tokens)));
+  }
+}
+
+void Session::write_scalars(int64_t step, double learning_rate, int64_t valid_targets) {
+  const auto t = static_cast<double>(step + 1);
+  float scalars[kStepScalarCount];
+  scalars[kInverseValidTokens] = static_cast<float>(1.0 / static_cast<double>(valid_targets));
+  scalars[kLearningRate] = static_cast<float>(learning_rate);
+  scalars[kBiasCorrection1] = static_cast<float>(1 - std::pow(config_.optimizer.beta1, t));
+  scalars[kBiasCorrection2] = static_cast<float>(1 - std::pow(config_.optimizer.beta2, t));
+  write_bytes(step_io::kScalars, std::as_bytes(std::span(scalars)));
+}
+
+float Session::read_scalar(const char* name) const {
+  const TensorId id = persistent(name);
+  float value;
+  device_->read(Space::kHbm, compiled_.train.plan.offset[id],
+                std::as_writable_bytes(std::span(&value, 1)));
+  return value;
+}
+
+StepResult Session::train_step(const Batch& batch, int64_t step, double learning_rate) {
+  write_batch(batch, static_cast<int>(config_.train.accumulation));
+  write_scalars(step, learning_rate, batch.valid_targets);
+  const auto start = std::chrono::steady_clock::now();
+  train_->run();
+  StepResult result;
+  result.seconds = seconds_since(start);
+  result.loss = read_scalar(step_io::kLoss);
+  result.grad_norm = std::sqrt(static_cast<double>(read_scalar(step_io::kGradNormSq)));
+  result.stats = step_stats(compiled_.train.schedule, train_->timings());
+  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
+    // The update left everything untouched, so the same step can run again, watched.
+    const std::string where = train_->find_non_finite();
+    throw NonFinite(fmt::format(
+        "step {}: loss {}, gradient norm {}: not finite; stopped before the update. First appeared "
+        "in {}",
+        step, result.loss, result.grad_norm,
+        where.empty() ? "the sum over the gradients (every tensor is finite)" : where));
+  }
+  return result;
+}
+
+Session::Evaluation Session::evaluate(const Batch& batch) {
+  write_batch(batch, 1);
+  // The evaluation Schedule sums losses times this scalar: 1 gives the sum over valid tokens.
+  write_scalars(0, 0, 1);
+  evaluate_->run();
+  return {read_scalar(step_io::kLoss), batch.valid_targets};
+}
+
+}  // namespace spillway

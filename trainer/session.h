@@ -1,0 +1,82 @@
+// A compiled model on a device: state, training steps, evaluation. What `train`, `compare` and the
+// tests drive.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "device/executor.h"
+#include "trainer/batcher.h"
+#include "trainer/compile.h"
+#include "trainer/config.h"
+#include "trainer/step_stats.h"
+
+namespace spillway {
+
+struct StepResult {
+  double loss = 0;       // mean over the step's valid target tokens
+  double grad_norm = 0;  // before clipping
+  double seconds = 0;    // wall time of the device's run
+  StepStats stats;
+};
+
+// Model and pass options of a config. `compile_config` allocates nothing.
+[[nodiscard]] Model build_model(const Config& config);
+[[nodiscard]] CompileOptions compile_options(const Config& config);
+[[nodiscard]] Compiled compile_config(const Config& config, bool allow_oversize = false);
+
+class Session {
+ public:
+  // Compiles, then allocates, then writes the initial parameters. Throws ConfigError or OutOfMemory
+  // before anything is allocated.
+  explicit Session(const Config& config);
+
+  // One optimizer step on batch.tokens, all its micro-batches. `step` counts from 0. A loss or
+  // gradient norm that is not finite leaves every parameter as it was and throws NonFinite.
+  StepResult train_step(const Batch& batch, int64_t step, double learning_rate);
+
+  // The mean loss of one micro-batch, and its valid target tokens. Changes no parameter.
+  struct Evaluation {
+    double loss_sum = 0;
+    int64_t valid_targets = 0;
+  };
+  [[nodiscard]] Evaluation evaluate(const Batch& batch);
+
+  // A persistent f32 or bf16 buffer by name ("model.norm.weight"), as f32. Between steps only.
+  [[nodiscard]] std::vector<float> read(const std::string& name) const;
+  void write(const std::string& name, std::span<const float> values);
+  [[nodiscard]] std::vector<std::string> parameter_names() const;
+  // The f32 master of a parameter when it has one, else the parameter. write_parameter() sets both.
+  void write_parameter(const std::string& name, std::span<const float> values);
+
+  [[nodiscard]] const Compiled& compiled() const { return compiled_; }
+  [[nodiscard]] const Device& device() const { return *device_; }
+  [[nodiscard]] std::span<const InstrTiming> timings() const { return train_->timings(); }
+
+ private:
+  void initialize();
+  void write_batch(const Batch& batch, int micro_batches);
+  void write_scalars(int64_t step, double learning_rate, int64_t valid_targets);
+  void write_bytes(const std::string& name, std::span<const std::byte> bytes);
+  [[nodiscard]] float read_scalar(const char* name) const;
+  [[nodiscard]] TensorId persistent(const std::string& name) const;
+
+  Config config_;
+  std::unique_ptr<Device> device_;
+  Compiled compiled_;
+  std::map<std::string, TensorId> by_name_;  // persistent buffers of the training Schedule
+  std::unique_ptr<Executor> train_, evaluate_;
+};
+
+// Training cannot go on: the message says where the first value that is not finite appeared.
+class NonFinite : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace spillway
