@@ -1,0 +1,223 @@
+#include "trainer/config.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "trainer/config_spellings.h"
+#include "trainer/llama_section.h"
+#include "trainer/yaml_section.h"
+
+namespace spillway {
+namespace {
+
+constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
+
+void read_model(Config& config, YamlSection& section) {
+  config.family = section.choice<ModelFamily>("family", config.family, kModelFamilies);
+  switch (config.family) {
+    case ModelFamily::kLlama:
+      config.llama = read_llama(section);
+      break;
+  }
+}
+
+Precision read_precision(YamlSection& section) {
+  Precision result;
+  result.compute = section.choice<DType>("compute", result.compute, kFloatTypes);
+  result.master = section.choice<bool>("master", result.master, kMasters);
+  result.gradients = section.choice<DType>("gradients", result.gradients, kFloatTypes);
+  result.moments = section.choice<DType>("moments", result.moments, kFloatTypes);
+  section.finish();
+  return result;
+}
+
+ActivationConfig read_activation(YamlSection& section) {
+  ActivationConfig result;
+  result.policy = section.string("policy", result.policy);
+  YamlSection custom = section.section("custom");
+  for (const std::string& name : custom.keys()) {
+    result.custom[name] = custom.choice<Strategy>(name, kRequired, kStrategies);
+  }
+  custom.finish();
+  if (result.policy != "custom" && !result.custom.empty()) {
+    section.fail("custom", fmt::format("is given, but activation.policy is {}; custom strategies "
+                                       "need policy: custom",
+                                       result.policy));
+  }
+  result.latency_hiding = section.boolean("latency_hiding", result.latency_hiding);
+  result.pipelined = section.boolean("pipelined", result.latency_hiding);
+  if (result.pipelined && !result.latency_hiding) {
+    section.fail("pipelined", "is true, but latency_hiding is false; pipelined needs it");
+  }
+  result.max_inflight_async = static_cast<int>(section.integer(
+      "max_inflight_async", result.max_inflight_async, {.min = 1, .max = INT32_MAX}));
+  section.finish();
+  return result;
+}
+
+DeviceOptions read_device(YamlSection& section) {
+  constexpr double kGiB = int64_t{1} << 30;
+  constexpr RealRange kCapacity{.min = 0, .max = int64_t{1} << 32, .min_open = true};
+  DeviceOptions result;
+  result.kind = section.string("kind", result.kind);
+  const auto capacity = [&](const char* key, int64_t fallback) {
+    return std::llround(section.real(key, static_cast<double>(fallback) / kGiB, kCapacity) * kGiB);
+  };
+  result.hbm_bytes = capacity("hbm_gib", result.hbm_bytes);
+  result.host_bytes = capacity("host_gib", result.host_bytes);
+  result.link_gb_per_s = section.real("link_gb_per_s", result.link_gb_per_s, kZeroOrMore);
+  result.peak_tflops = section.real("peak_tflops", result.peak_tflops, kZeroOrMore);
+  result.hbm_gb_per_s = section.real("hbm_gb_per_s", result.hbm_gb_per_s, kZeroOrMore);
+  result.threads = static_cast<int>(
+      section.integer("threads", result.threads, {.min = 0, .max = 4096}));
+  result.jitter_seed = static_cast<uint64_t>(section.integer("jitter_seed", 0, kNotNegative));
+  result.poison = section.boolean("poison", result.poison);
+  section.finish();
+  return result;
+}
+
+TrainConfig read_train(YamlSection& section) {
+  TrainConfig result;
+  result.steps = section.integer("steps", result.steps, kPositive);
+  result.micro_batch = section.integer("micro_batch", result.micro_batch, kPositive);
+  result.accumulation = section.integer("accumulation", result.accumulation, kPositive);
+  result.seq_len = section.integer("seq_len", result.seq_len, kPositive);
+  result.seed = static_cast<uint64_t>(section.integer("seed", 0, kNotNegative));
+  result.loss_chunk_tokens =
+      section.integer("loss_chunk_tokens", result.loss_chunk_tokens, kPositive);
+  result.eval_every = section.integer("eval_every", result.eval_every, kNotNegative);
+  result.eval_batches = section.integer("eval_batches", result.eval_batches, kPositive);
+  result.log_every = section.integer("log_every", result.log_every, kPositive);
+  section.finish();
+
+  // Every count of tokens in a run stays below 2^63.
+  int64_t product = result.steps;
+  for (const int64_t factor : {result.micro_batch, result.accumulation, result.seq_len}) {
+    if (product > kMaxInt64 / factor) {
+      section.fail("steps", fmt::format("is {}: steps x micro_batch {} x accumulation {} x seq_len "
+                                        "{} tokens are 2^63 or more",
+                                        result.steps, result.micro_batch, result.accumulation,
+                                        result.seq_len));
+    }
+    product *= factor;
+  }
+  return result;
+}
+
+OptimizerConfig read_optimizer(YamlSection& section) {
+  constexpr RealRange kDecayRate{.min = 0, .max = 1, .max_open = true};
+  OptimizerConfig result;
+  result.beta1 = section.real("beta1", result.beta1, kDecayRate);
+  result.beta2 = section.real("beta2", result.beta2, kDecayRate);
+  result.eps = section.real("eps", result.eps, kAboveZero);
+  result.weight_decay = section.real("weight_decay", result.weight_decay, kZeroOrMore);
+  result.max_grad_norm = section.real("max_grad_norm", result.max_grad_norm, kZeroOrMore);
+  section.finish();
+  return result;
+}
+
+LrSchedule read_schedule(YamlSection& section) {
+  LrSchedule result;
+  result.kind = section.choice<LrKind>("kind", result.kind, kLrKinds);
+  result.learning_rate = section.real("learning_rate", result.learning_rate, kAboveZero);
+  result.warmup_steps = section.integer("warmup_steps", result.warmup_steps, kNotNegative);
+  if (result.kind == LrKind::kWsd) {
+    result.decay_steps = section.integer("decay_steps", kRequired, kPositive);
+  } else if (section.has("decay_steps")) {
+    section.fail("decay_steps", "is for kind: wsd; the other kinds decay over the whole run");
+  }
+  result.min_ratio = section.real("min_ratio", result.min_ratio, {.min = 0, .max = 1});
+  section.finish();
+  return result;
+}
+
+DataConfig read_data(YamlSection& section, const TrainConfig& train) {
+  DataConfig result;
+  result.kind = section.choice<DataKind>("kind", result.kind, kDataKinds);
+  result.paths = section.strings("path");
+  result.validation_paths = section.strings("validation_path");
+  result.shuffle = section.boolean("shuffle", result.shuffle);
+  const bool fraction_given = section.has("validation_fraction");
+  result.validation_fraction = section.real("validation_fraction", 0.05,
+                                            {.min = 0, .max = 1, .max_open = true});
+  section.finish();
+
+  const bool files = result.kind != DataKind::kSynthetic;
+  const char* kind = spelling_of<DataKind>(kDataKinds, result.kind);
+  if (files && result.paths.empty()) {
+    section.fail("path", fmt::format("is missing; data of kind {} needs files", kind));
+  }
+  if (!files && !(result.paths.empty() && result.validation_paths.empty())) {
+    section.fail(result.paths.empty() ? "validation_path" : "path",
+                 "is given, but data.kind is synthetic, which reads no file");
+  }
+  if (!result.validation_paths.empty()) {
+    if (fraction_given && result.validation_fraction > 0) {
+      section.fail("validation_fraction", "is given beside validation_path; choose one");
+    }
+    result.validation_fraction = 0;
+  }
+  if (train.eval_every > 0 && result.validation_paths.empty() && result.validation_fraction == 0) {
+    section.fail("validation_fraction", fmt::format("is 0, but train.eval_every is {}: there is "
+                                                    "nothing to evaluate on",
+                                                    train.eval_every));
+  }
+  return result;
+}
+
+OutputConfig read_output(YamlSection& section, const Config& config) {
+  OutputConfig result;
+  result.directory = section.string("directory", "runs/" + config.name);
+  if (result.directory.empty()) section.fail("directory", "is empty");
+  result.metrics = section.boolean("metrics", result.metrics);
+  result.trace_step = section.integer("trace_step", result.trace_step, {.min = -1});
+  section.finish();
+  if (result.trace_step >= config.train.steps) {
+    section.fail("trace_step", fmt::format("is {}, but train.steps is {}; the last step is {}",
+                                           result.trace_step, config.train.steps,
+                                           config.train.steps - 1));
+  }
+  return result;
+}
+
+}  // namespace
+
+Config load_config(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  std::vector<YamlOverride> parsed;
+  for (const std::string& text : overrides) parsed.push_back(parse_override(text));
+  YamlSection root(load_yaml(path), "", std::move(parsed));
+
+  // All sections are named before any is read: a misspelt one is reported as that.
+  YamlSection model = root.section("model");
+  YamlSection precision = root.section("precision");
+  YamlSection activation = root.section("activation");
+  YamlSection device = root.section("device");
+  YamlSection train = root.section("train");
+  YamlSection optimizer = root.section("optimizer");
+  YamlSection schedule = root.section("schedule");
+  YamlSection data = root.section("data");
+  YamlSection output = root.section("output");
+  root.finish();
+
+  Config config;
+  config.name = path.stem().string();
+  read_model(config, model);
+  config.precision = read_precision(precision);
+  config.activation = read_activation(activation);
+  config.device = read_device(device);
+  config.train = read_train(train);
+  config.optimizer = read_optimizer(optimizer);
+  config.schedule = read_schedule(schedule);
+  config.data = read_data(data, config.train);
+  config.output = read_output(output, config);
+
+  if (config.data.kind == DataKind::kText && config.vocab_size() < 256) {
+    model.fail("vocab_size", fmt::format("is {}; text is read as bytes and needs 256",
+                                         config.vocab_size()));
+  }
+  return config;
+}
+
+}  // namespace spillway

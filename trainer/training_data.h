@@ -1,0 +1,21 @@
+// The `data:` section, opened: where a run's batches come from.
+#pragma once
+
+#include <memory>
+
+#include "trainer/batcher.h"
+#include "trainer/config.h"
+
+namespace spillway {
+
+struct TrainingData {
+  std::shared_ptr<const Batcher> train;
+  // One pass over the validation tokens, in order, in batches of one micro-batch; null when there
+  // are none.
+  std::shared_ptr<const Batcher> validation;
+};
+
+// Opens and checks every file. Throws DataError and ConfigError.
+[[nodiscard]] TrainingData open_training_data(const Config& config);
+
+}  // namespace spillway
