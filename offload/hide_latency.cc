@@ -37,42 +37,47 @@ class LatencyHider {
 
  private:
   void take_apart(const CostModel& cost) {
-    std::map<TensorId, size_t> out_of_source;   // HBM buffer on its way out -> index in out_
-    std::map<TensorId, size_t> back_of_host;    // host buffer on its way back -> index in back_
     double now = 0;
     for (Instr& instr : schedule_.instrs) {
-      const int here = static_cast<int>(fixed_.size());
-      const bool to_host = is_copy_to_host(schedule_, instr);
-      if (to_host || is_copy_to_device(schedule_, instr)) {
-        const double seconds = cost.seconds(schedule_, instr) * options_.margin;
-        if (to_host) {
-          out_of_source[instr.op.in[0]] = out_.size();
-          out_.push_back({.copy = std::move(instr), .free = {}, .definition = here - 1,
-                          .seconds = seconds});
-        } else {
-          back_of_host[instr.op.in[0]] = back_.size();
-          back_.push_back({.copy = std::move(instr), .free_host = {}, .use = here,
-                           .seconds = seconds});
-        }
-        continue;
-      }
-      if (instr.op.kind == OpKind::kFree) {
-        const TensorId id = instr.op.in[0];
-        if (const auto out = out_of_source.find(id); out != out_of_source.end()) {
-          out_[out->second].last_use = here - 1;
-          out_[out->second].free = std::move(instr);
-          continue;
-        }
-        if (const auto back = back_of_host.find(id); back != back_of_host.end()) {
-          back_[back->second].free_host = std::move(instr);
-          continue;
-        }
-      }
+      if (take_copy(instr, cost) || take_free_of_copied(instr)) continue;
       start_.push_back(now);
       now += cost.seconds(schedule_, instr);
       fixed_.push_back(std::move(instr));
     }
     start_.push_back(now);
+    find_slot_ends();
+  }
+
+  bool take_copy(Instr& instr, const CostModel& cost) {
+    const int here = static_cast<int>(fixed_.size());
+    const bool to_host = is_copy_to_host(schedule_, instr);
+    if (!to_host && !is_copy_to_device(schedule_, instr)) return false;
+    const double seconds = cost.seconds(schedule_, instr) * options_.margin;
+    if (to_host) {
+      out_of_source_[instr.op.in[0]] = out_.size();
+      out_.push_back({.copy = std::move(instr), .definition = here - 1, .seconds = seconds});
+    } else {
+      back_of_host_[instr.op.in[0]] = back_.size();
+      back_.push_back({.copy = std::move(instr), .use = here, .seconds = seconds});
+    }
+    return true;
+  }
+
+  bool take_free_of_copied(Instr& instr) {
+    if (instr.op.kind != OpKind::kFree) return false;
+    const TensorId id = instr.op.in[0];
+    if (const auto out = out_of_source_.find(id); out != out_of_source_.end()) {
+      out_[out->second].last_use = static_cast<int>(fixed_.size()) - 1;
+      out_[out->second].free = std::move(instr);
+      return true;
+    }
+    const auto back = back_of_host_.find(id);
+    if (back == back_of_host_.end()) return false;
+    back_[back->second].free_host = std::move(instr);
+    return true;
+  }
+
+  void find_slot_ends() {
     slot_first_.assign(schedule_.slots.size(), static_cast<int>(fixed_.size()));
     slot_last_.assign(schedule_.slots.size(), -1);
     for (size_t i = 0; i < fixed_.size(); ++i) {
@@ -174,6 +179,8 @@ class LatencyHider {
   std::vector<int> slot_first_, slot_last_;  // positions
   std::vector<CopyOut> out_;
   std::vector<CopyBack> back_;
+  std::map<TensorId, size_t> out_of_source_;  // HBM buffer on its way out -> index in out_
+  std::map<TensorId, size_t> back_of_host_;   // host buffer on its way back -> index in back_
 };
 
 }  // namespace

@@ -42,38 +42,46 @@ Instr free_buffer(TensorId id, int slot) {
           .waits = {}};
 }
 
+// Instructions to put before and after those that are there.
+struct Insertions {
+  explicit Insertions(size_t count) : before(count), after(count) {}
+  std::vector<std::vector<Instr>> before, after;
+};
+
+// Adds the copies and frees of one buffer; returns the buffer that backward reads instead.
+TensorId offload(Schedule& schedule, TensorId source, const Uses& use, Insertions& insertions) {
+  Buffer host = schedule.buffers[source], landed = schedule.buffers[source];
+  host.name += "@host";
+  host.space = Space::kHost;
+  landed.name += "@back";
+  const auto host_id = static_cast<TensorId>(schedule.buffers.size()), back = host_id + 1;
+  schedule.buffers.push_back(std::move(host));
+  schedule.buffers.push_back(std::move(landed));
+  auto slot_of = [&](int instr) { return schedule.instrs[instr].slot; };
+  insertions.after[use.definition].push_back(copy(source, host_id, slot_of(use.definition)));
+  insertions.after[use.last_forward].push_back(free_buffer(source, slot_of(use.last_forward)));
+  const int slot_back = slot_of(use.first_backward);
+  insertions.before[use.first_backward].push_back(copy(host_id, back, slot_back));
+  insertions.before[use.first_backward].push_back(free_buffer(host_id, slot_back));
+  return back;
+}
+
 }  // namespace
 
 void transfer(Schedule& schedule) {
   const std::vector<Uses> uses = find_uses(schedule);
-  std::vector<std::vector<Instr>> before(schedule.instrs.size()), after(schedule.instrs.size());
+  Insertions insertions(schedule.instrs.size());
   std::vector<TensorId> back(uses.size(), kNoTensor);  // buffer -> its copy for backward
   for (size_t id = 0; id < uses.size(); ++id) {
     const Uses& use = uses[id];
     schedule.buffers[id].offload = false;
     if (use.definition < 0 || use.first_backward < 0) continue;
-    const auto source = static_cast<TensorId>(id);
-    Buffer host = schedule.buffers[id], landed = schedule.buffers[id];
-    host.name += "@host";
-    host.space = Space::kHost;
-    landed.name += "@back";
-    const auto host_id = static_cast<TensorId>(schedule.buffers.size());
-    schedule.buffers.push_back(std::move(host));
-    schedule.buffers.push_back(std::move(landed));
-    back[id] = host_id + 1;
-
-    const int slot_out = schedule.instrs[use.definition].slot;
-    const int slot_back = schedule.instrs[use.first_backward].slot;
-    after[use.definition].push_back(copy(source, host_id, slot_out));
-    after[use.last_forward].push_back(
-        free_buffer(source, schedule.instrs[use.last_forward].slot));
-    before[use.first_backward].push_back(copy(host_id, back[id], slot_back));
-    before[use.first_backward].push_back(free_buffer(host_id, slot_back));
+    back[id] = offload(schedule, static_cast<TensorId>(id), use, insertions);
   }
 
   std::vector<Instr> instrs;
   for (size_t i = 0; i < schedule.instrs.size(); ++i) {
-    for (Instr& instr : before[i]) instrs.push_back(std::move(instr));
+    for (Instr& added : insertions.before[i]) instrs.push_back(std::move(added));
     Instr& instr = schedule.instrs[i];
     for (TensorId& id : instr.op.in) {
       // From its first backward use on, and at its old kFree, the buffer is the one copied back.
@@ -83,7 +91,7 @@ void transfer(Schedule& schedule) {
       }
     }
     instrs.push_back(std::move(instr));
-    for (Instr& added : after[i]) instrs.push_back(std::move(added));
+    for (Instr& added : insertions.after[i]) instrs.push_back(std::move(added));
   }
   schedule.instrs = std::move(instrs);
 }

@@ -51,60 +51,84 @@ class ByteHistory {
   std::map<int64_t, Stretch> stretches_;
 };
 
-using Clock = std::array<int, kStreamCount>;  // per stream: instructions known to be done
+using PerStream = std::array<int, kStreamCount>;
 
-}  // namespace
+constexpr PerStream kNothing = {kNever, kNever, kNever, kNever};
 
-void insert_sync(Schedule& schedule, const MemoryPlan& plan) {
-  ByteHistory history[2];
-  std::vector<int> position(schedule.instrs.size());
-  std::vector<Clock> clock_before(schedule.instrs.size());
-  std::array<Clock, kStreamCount> stream_clock = {};
-  std::array<int, kStreamCount> issued = {};
+class SyncInserter {
+ public:
+  SyncInserter(Schedule& schedule, const MemoryPlan& plan)
+      : schedule_(schedule), plan_(plan), position_(schedule.instrs.size()),
+        known_at_(schedule.instrs.size()) {}
 
-  for (size_t i = 0; i < schedule.instrs.size(); ++i) {
-    Instr& instr = schedule.instrs[i];
-    const auto stream = static_cast<size_t>(instr.stream);
-    // The latest conflicting instruction on each other stream; earlier ones are implied by order.
-    std::array<int, kStreamCount> need = {kNever, kNever, kNever, kNever};
+  void run() {
+    for (size_t i = 0; i < schedule_.instrs.size(); ++i) {
+      const auto at = static_cast<int>(i);
+      const auto stream = static_cast<size_t>(schedule_.instrs[i].stream);
+      add_waits(at, conflicts(at));
+      known_at_[i] = known_[stream];
+      position_[i] = issued_[stream]++;
+      known_[stream][stream] = issued_[stream];
+    }
+  }
+
+ private:
+  // The latest conflicting instruction on each stream; earlier ones are implied by its order.
+  PerStream conflicts(int at) {
+    const Instr& instr = schedule_.instrs[at];
+    PerStream latest = kNothing;
     auto conflict = [&](int earlier) {
       if (earlier == kNever) return;
-      int& slot = need[static_cast<size_t>(schedule.instrs[earlier].stream)];
+      int& slot = latest[static_cast<size_t>(schedule_.instrs[earlier].stream)];
       slot = std::max(slot, earlier);
     };
     for (const Access& access : accesses(instr)) {
-      const Buffer& buffer = schedule.buffers[access.buffer];
-      const int64_t begin = plan.offset[access.buffer];
-      history[static_cast<int>(buffer.space)].over(begin, begin + buffer.bytes(), [&](Stretch& s) {
-        conflict(s.last_write);
+      const Buffer& buffer = schedule_.buffers[access.buffer];
+      const int64_t begin = plan_.offset[access.buffer];
+      ByteHistory& history = history_[static_cast<size_t>(buffer.space)];
+      history.over(begin, begin + buffer.bytes(), [&](Stretch& stretch) {
+        conflict(stretch.last_write);
         if (access.write) {
-          for (int read : s.last_read) conflict(read);
-          s.last_read.fill(kNever);
-          s.last_write = static_cast<int>(i);
+          for (int read : stretch.last_read) conflict(read);
+          stretch.last_read = kNothing;
+          stretch.last_write = at;
         } else {
-          s.last_read[stream] = static_cast<int>(i);
+          stretch.last_read[static_cast<size_t>(instr.stream)] = at;
         }
       });
     }
-
-    instr.waits.clear();
-    Clock& now = stream_clock[stream];
-    // Latest first: a wait for a late instruction often implies the others.
-    std::sort(need.begin(), need.end(), std::greater<>());
-    for (int earlier : need) {
-      if (earlier == kNever) break;
-      const auto other = static_cast<size_t>(schedule.instrs[earlier].stream);
-      if (other == stream || now[other] > position[earlier]) continue;
-      instr.waits.push_back(earlier);
-      for (int k = 0; k < kStreamCount; ++k) {
-        now[k] = std::max(now[k], clock_before[earlier][k]);
-      }
-      now[other] = std::max(now[other], position[earlier] + 1);
-    }
-    clock_before[i] = now;
-    position[i] = issued[stream]++;
-    now[stream] = issued[stream];
+    return latest;
   }
-}
+
+  // Latest first: a wait for a late instruction often implies the others.
+  void add_waits(int at, PerStream needed) {
+    Instr& instr = schedule_.instrs[at];
+    const auto stream = static_cast<size_t>(instr.stream);
+    PerStream& known = known_[stream];
+    instr.waits.clear();
+    std::sort(needed.begin(), needed.end(), std::greater<>());
+    for (int earlier : needed) {
+      if (earlier == kNever) break;
+      const auto other = static_cast<size_t>(schedule_.instrs[earlier].stream);
+      if (other == stream || known[other] > position_[earlier]) continue;
+      instr.waits.push_back(earlier);
+      for (int k = 0; k < kStreamCount; ++k) known[k] = std::max(known[k], known_at_[earlier][k]);
+      known[other] = std::max(known[other], position_[earlier] + 1);
+    }
+  }
+
+  Schedule& schedule_;
+  const MemoryPlan& plan_;
+  ByteHistory history_[2];          // by Space
+  std::vector<int> position_;       // of each instruction on its stream
+  // A clock counts, for each stream, the instructions known to be done.
+  std::vector<PerStream> known_at_;                   // when each instruction starts
+  std::array<PerStream, kStreamCount> known_ = {};    // when the next of each stream starts
+  PerStream issued_ = {};
+};
+
+}  // namespace
+
+void insert_sync(Schedule& schedule, const MemoryPlan& plan) { SyncInserter(schedule, plan).run(); }
 
 }  // namespace spillway

@@ -1,0 +1,109 @@
+// Proof of order: happens-before over all pairs of conflicting accesses.
+#include <algorithm>
+#include <array>
+
+#include "program/error.h"
+#include "program/text.h"
+#include "program/verify.h"
+
+namespace spillway {
+namespace {
+
+// Per stream: how many of its instructions are certain to be done.
+using Clock = std::array<int, kStreamCount>;
+
+class SyncProof {
+ public:
+  SyncProof(const Schedule& schedule, const MemoryPlan& plan)
+      : schedule_(schedule), plan_(plan), touched_(schedule.buffers.size()) {
+    follow_waits();
+    for (size_t i = 0; i < schedule.instrs.size(); ++i) {
+      for (const Access& access : accesses(schedule.instrs[i])) {
+        touched_[access.buffer].push_back({static_cast<int>(i), access.write});
+      }
+    }
+  }
+
+  // Every pair of buffers that share bytes, each buffer with itself included.
+  void check(Space space) const {
+    std::vector<TensorId> order;
+    for (size_t i = 0; i < schedule_.buffers.size(); ++i) {
+      if (schedule_.buffers[i].space == space && !touched_[i].empty()) {
+        order.push_back(static_cast<TensorId>(i));
+      }
+    }
+    std::sort(order.begin(), order.end(),
+              [&](TensorId a, TensorId b) { return plan_.offset[a] < plan_.offset[b]; });
+    for (size_t i = 0; i < order.size(); ++i) {
+      const int64_t end = plan_.offset[order[i]] + schedule_.buffers[order[i]].bytes();
+      for (size_t j = i; j < order.size() && plan_.offset[order[j]] < end; ++j) {
+        check_buffers(order[i], order[j]);
+      }
+    }
+  }
+
+ private:
+  struct Touch {
+    int instr;
+    bool write;
+  };
+
+  void follow_waits() {
+    std::array<Clock, kStreamCount> next = {};
+    Clock issued = {};
+    for (size_t i = 0; i < schedule_.instrs.size(); ++i) {
+      const auto stream = static_cast<size_t>(schedule_.instrs[i].stream);
+      Clock& now = next[stream];
+      for (int wait : schedule_.instrs[i].waits) {
+        const auto other = static_cast<size_t>(schedule_.instrs[wait].stream);
+        for (int k = 0; k < kStreamCount; ++k) now[k] = std::max(now[k], clock_[wait][k]);
+        now[other] = std::max(now[other], position_[wait] + 1);
+      }
+      clock_.push_back(now);
+      position_.push_back(issued[stream]++);
+      now[stream] = issued[stream];
+    }
+  }
+
+  void check_buffers(TensorId x, TensorId y) const {
+    for (const Touch& a : touched_[x]) {
+      for (const Touch& b : touched_[y]) {
+        const bool a_first = a.instr < b.instr;
+        if (a.instr == b.instr || (!a.write && !b.write)) continue;
+        if (!ordered(std::min(a.instr, b.instr), std::max(a.instr, b.instr))) {
+          fail(a_first ? a.instr : b.instr, a_first ? x : y, a_first ? b.instr : a.instr,
+               a_first ? y : x);
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] bool ordered(int first, int second) const {
+    const Stream stream = schedule_.instrs[first].stream;
+    return schedule_.instrs[second].stream == stream ||
+           clock_[second][static_cast<size_t>(stream)] > position_[first];
+  }
+
+  [[noreturn]] void fail(int first, TensorId x, int second, TensorId y) const {
+    throw VerifyError("not ordered: " + to_text(schedule_, schedule_.instrs[first]) + " (" +
+                      schedule_.buffers[x].name + ") before " +
+                      to_text(schedule_, schedule_.instrs[second]) + " (" +
+                      schedule_.buffers[y].name + ")");
+  }
+
+  const Schedule& schedule_;
+  const MemoryPlan& plan_;
+  std::vector<std::vector<Touch>> touched_;  // by buffer
+  std::vector<Clock> clock_;                 // when each instruction starts
+  std::vector<int> position_;                // of each instruction on its stream
+};
+
+}  // namespace
+
+void verify_sync(const Schedule& schedule, const MemoryPlan& plan) {
+  const SyncProof proof(schedule, plan);
+  proof.check(Space::kHbm);
+  proof.check(Space::kHost);
+}
+
+}  // namespace spillway
