@@ -1,6 +1,7 @@
 // Walks a Schedule on a Device. Knows no op and no vendor.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "device/device.h"
@@ -19,8 +20,12 @@ class Executor {
   // Throws DeviceError naming the instruction that failed first.
   void run();
 
-  // One run, one instruction at a time, reading back every output: the text of the first
-  // instruction whose output has a value that is not finite, or "" when all are.
+  // One run, one instruction at a time, with the device idle after each: `visit` may read what the
+  // instruction wrote, and ends the run by returning false.
+  void watch(const std::function<bool(int instr)>& visit);
+
+  // Such a run: slot and text of the first instruction with an output value that is not finite, or
+  // "" when all are.
   [[nodiscard]] std::string find_non_finite();
 
   [[nodiscard]] std::span<const InstrTiming> timings() const { return device_.timings(*loaded_); }

@@ -57,8 +57,8 @@ struct DataConfig {
 };
 
 struct OutputConfig {
-  std::string directory;  // relative to the current directory
-  bool metrics = true;    // metrics.jsonl
+  std::string directory;    // relative to the current directory
+  bool metrics = true;      // metrics.jsonl
   int64_t trace_step = -1;  // the step to write a Chrome trace of; -1: none
 };
 

@@ -26,6 +26,8 @@ inline constexpr std::array<Spelling<LrKind>, 4> kLrKinds{{{"constant", LrKind::
                                                            {"wsd", LrKind::kWsd}}};
 
 inline constexpr std::array<Spelling<DataKind>, 3> kDataKinds{
-    {{"text", DataKind::kText}, {"tokens", DataKind::kTokens}, {"synthetic", DataKind::kSynthetic}}};
+    {{"text", DataKind::kText},
+     {"tokens", DataKind::kTokens},
+     {"synthetic", DataKind::kSynthetic}}};
 
 }  // namespace spillway

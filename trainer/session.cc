@@ -106,7 +106,10 @@ void Session::write_bytes(const std::string& name, std::span<const std::byte> by
 }
 
 std::vector<float> Session::read(const std::string& name) const {
-  const TensorId id = persistent(name);
+  return read_floats(persistent(name));
+}
+
+std::vector<float> Session::read_floats(TensorId id) const {
   const Buffer& buffer = compiled_.train.schedule.buffers[id];
   std::vector<std::byte> bytes(buffer.bytes());
   device_->read(buffer.space, compiled_.train.plan.offset[id], bytes);
@@ -174,6 +177,19 @@ float Session::read_scalar(const char* name) const {
   device_->read(Space::kHbm, compiled_.train.plan.offset[id],
                 std::as_writable_bytes(std::span(&value, 1)));
   return value;
+}
+
+void Session::watch(const Batch& batch,
+                    const std::function<void(const std::string&, std::vector<float>)>& visit) {
+  write_batch(batch, static_cast<int>(config_.train.accumulation));
+  write_scalars(0, 0, batch.valid_targets);
+  train_->watch([&](int instr) {
+    for (TensorId id : compiled_.train.schedule.instrs[instr].op.out) {
+      const Buffer& buffer = compiled_.train.schedule.buffers[id];
+      if (buffer.dtype != DType::kI32) visit(buffer.name, read_floats(id));
+    }
+    return true;
+  });
 }
 
 StepResult Session::train_step(const Batch& batch, int64_t step, double learning_rate) {

@@ -2,6 +2,7 @@
 // tests drive.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -47,6 +48,11 @@ class Session {
   };
   [[nodiscard]] Evaluation evaluate(const Batch& batch);
 
+  // One training step at learning rate 0, one instruction at a time: `visit` gets every floating-point
+  // output right after it is written, by its buffer's name. For tests and for looking inside.
+  void watch(const Batch& batch,
+             const std::function<void(const std::string&, std::vector<float>)>& visit);
+
   // A persistent f32 or bf16 buffer by name ("model.norm.weight"), as f32. Between steps only.
   [[nodiscard]] std::vector<float> read(const std::string& name) const;
   void write(const std::string& name, std::span<const float> values);
@@ -64,6 +70,7 @@ class Session {
   void write_scalars(int64_t step, double learning_rate, int64_t valid_targets);
   void write_bytes(const std::string& name, std::span<const std::byte> bytes);
   [[nodiscard]] float read_scalar(const char* name) const;
+  [[nodiscard]] std::vector<float> read_floats(TensorId id) const;
   [[nodiscard]] TensorId persistent(const std::string& name) const;
 
   Config config_;

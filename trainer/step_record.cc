@@ -15,7 +15,8 @@ double per_second(double amount, double seconds) { return seconds > 0 ? amount /
 }  // namespace
 
 double StepRecord::tflops_per_device() const {
-  return per_second(static_cast<double>(model_flops), seconds) / 1e12 / static_cast<double>(devices);
+  return per_second(static_cast<double>(model_flops), seconds) / 1e12 /
+         static_cast<double>(devices);
 }
 
 double StepRecord::tokens_per_s_per_device() const {
@@ -92,7 +93,8 @@ std::string evaluation_line(int64_t step, double loss, int64_t target_tokens) {
 
 std::string memory_line(const PeakBytes& hbm, const std::string& device) {
   constexpr double kGiB = int64_t{1} << 30;
-  const auto used = static_cast<double>(hbm.measured), limit = static_cast<double>(hbm.capacity);
+  const auto used = static_cast<double>(hbm.measured > 0 ? hbm.measured : hbm.planned);
+  const auto limit = static_cast<double>(hbm.capacity);
   return fmt::format("Using (GB) {:.2f} / {:.2f} ({:.6f}%) on {}", used / kGiB, limit / kGiB,
                      limit > 0 ? 100 * used / limit : 0.0, device);
 }

@@ -29,8 +29,8 @@ struct PeakBytes {
 
 // One training step. In JSON: "record": "step".
 struct StepRecord {
-  int64_t step = 0;  // from 0
-  double loss = 0;   // mean over the target tokens
+  int64_t step = 0;      // from 0
+  double loss = 0;       // mean over the target tokens
   double grad_norm = 0;  // before clipping
   double learning_rate = 0;
   double seconds = 0;            // of the whole step
@@ -65,7 +65,8 @@ struct StepRecord {
 // MaxText's lines, which its users' scripts parse.
 [[nodiscard]] std::string step_line(const StepRecord& record);
 [[nodiscard]] std::string evaluation_line(int64_t step, double loss, int64_t target_tokens);
-// `device` as in "cpu:0"; GB are 2^30 bytes there.
+// Of the measured peak; before anything has run, of the planned one. `device` as in "cpu:0"; GB are
+// 2^30 bytes there.
 [[nodiscard]] std::string memory_line(const PeakBytes& hbm, const std::string& device);
 
 }  // namespace spillway

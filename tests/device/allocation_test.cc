@@ -1,0 +1,102 @@
+// A run allocates nothing. Counts operator new of the whole process, all threads.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "device/executor.h"
+#include "tests/device/hand_schedule.h"
+
+namespace {
+std::atomic<bool> counting = false;
+std::atomic<int> allocations = 0;
+
+void* counted(std::size_t bytes, std::size_t alignment) {
+  if (counting) ++allocations;
+  void* at = alignment <= alignof(std::max_align_t)
+                 ? std::malloc(bytes == 0 ? 1 : bytes)
+                 : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  if (at == nullptr) throw std::bad_alloc();
+  return at;
+}
+}  // namespace
+
+void* operator new(std::size_t bytes) { return counted(bytes, 1); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return counted(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* at) noexcept { std::free(at); }
+void operator delete(void* at, std::size_t) noexcept { std::free(at); }
+void operator delete(void* at, std::align_val_t) noexcept { std::free(at); }
+void operator delete(void* at, std::size_t, std::align_val_t) noexcept { std::free(at); }
+
+namespace spillway {
+namespace {
+
+using enum OpKind;
+constexpr Stream kCompute = Stream::kCompute;
+
+// operator new calls of one run, after a first.
+int allocations_of_a_run(const HandSchedule& hand) {
+  const auto device = make_device({.jitter_seed = 1, .poison = true});
+  hand.allocate(*device);
+  Executor executor(*device, hand.schedule, hand.plan);
+  executor.run();
+  allocations = 0;
+  counting = true;
+  executor.run();
+  counting = false;
+  return allocations;
+}
+
+constexpr int64_t kLength = 300, kWidth = 64;
+
+TEST(Allocation, ARunAllocatesNothing) {
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    HandSchedule hand;
+    const auto tensor = [&](const char* name, Shape shape, DType type) {
+      return hand.buffer(name, std::move(shape), Space::kHbm, type);
+    };
+    const TensorId x = tensor("x", {kLength, kWidth}, dtype), y = tensor("y", {kLength, kWidth}, dtype);
+    const TensorId w = tensor("w", {kWidth}, dtype), rstd = tensor("rstd", {kLength}, DType::kF32);
+    const TensorId dw = tensor("dw", {kWidth}, DType::kF32);
+    const TensorId lse = tensor("lse", {kLength, 2}, DType::kF32);
+    const TensorId back = tensor("back", {kLength, kWidth}, dtype);
+    const TensorId square = tensor("square", {kWidth, kWidth}, DType::kF32);
+    const TensorId logits = tensor("logits", {kLength, kWidth}, DType::kF32);
+    const TensorId host = hand.buffer("y@host", {kLength, kWidth}, Space::kHost, dtype);
+    const Attrs attention = {{Attr::kHeads, 2},     {Attr::kKvHeads, 2}, {Attr::kHeadDim, 32},
+                             {Attr::kVHeadDim, 32}, {Attr::kSeq, 150},   {Attr::kScale, 0.1}};
+    hand.add(kCompute, kRmsNorm, {x, w}, {y, rstd}, {}, {{Attr::kEps, 1e-5}});
+    hand.add(kCompute, kRmsNormBwd, {x, w, rstd, y}, {back, dw}, {}, {{Attr::kEps, 1e-5}});
+    hand.add(kCompute, kAttention, {x, x, x}, {y, lse}, {}, attention);
+    hand.add(kCompute, kAttentionBwd, {x, x, x, y, lse, x}, {back, back, back}, {}, attention);
+    hand.add(kCompute, kLinear, {x, square}, {logits});  // f32, or converted panels
+    const int last = hand.add(kCompute, kSwiglu, {x, y}, {y});
+    const int out = hand.add(Stream::kD2h, kCopy, {y}, {host}, {last});
+    const int in = hand.add(Stream::kH2d, kCopy, {host}, {back}, {out});
+    hand.add(kCompute, kFree, {back}, {}, {in});
+    EXPECT_EQ(allocations_of_a_run(hand), 0) << name_of(dtype);
+  }
+}
+
+// oneDNN's execute builds a small table of arguments each time. Nothing of ours comes on top: what a
+// run allocates grows with the tiles computed (300 rows: 128, 128 and 44), and by the same for each.
+TEST(Allocation, OfABf16ProductIsOneDnns) {
+  const auto allocations_with = [](int products) {
+    HandSchedule hand;
+    const TensorId x = hand.buffer("x", {kLength, kWidth}, Space::kHbm, DType::kBF16);
+    const TensorId w = hand.buffer("w", {kWidth, kWidth}, Space::kHbm, DType::kBF16);
+    const TensorId y = hand.buffer("y", {kLength, kWidth}, Space::kHbm, DType::kBF16);
+    for (int i = 0; i < products; ++i) hand.add(kCompute, kLinear, {x, w}, {y});
+    return allocations_of_a_run(hand);
+  };
+  const int one = allocations_with(1);
+  EXPECT_LE(one, 3 * 10);
+  EXPECT_EQ(allocations_with(4), 4 * one);
+  RecordProperty("per_product", one);
+}
+
+}  // namespace
+}  // namespace spillway
