@@ -30,6 +30,13 @@ std::string did_you_mean(const std::string& name, const std::vector<std::string>
     const size_t distance = edit_distance(name, candidate);
     if (distance <= std::max<size_t>(2, name.size() / 3)) near.emplace_back(distance, candidate);
   }
+  if (near.empty()) {  // a wrong ending: what begins alike
+    for (const std::string& candidate : legal) {
+      if (name.size() > 3 && candidate.substr(0, 3) == name.substr(0, 3)) {
+        near.emplace_back(edit_distance(name, candidate), candidate);
+      }
+    }
+  }
   if (near.empty()) return "";
   std::sort(near.begin(), near.end());
   std::string text = ", did you mean ";

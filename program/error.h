@@ -37,7 +37,8 @@ class VerifyError : public std::logic_error {
   explicit VerifyError(const std::string& what) : std::logic_error("verifier: " + what) {}
 };
 
-// ", did you mean a, b?" for the legal names nearest to `name` by edit distance; "" when none is near.
+// ", did you mean a or b?" for the legal names nearest to `name` by edit distance, or that begin like
+// it; "" when none is near.
 [[nodiscard]] std::string did_you_mean(const std::string& name,
                                        const std::vector<std::string>& legal);
 

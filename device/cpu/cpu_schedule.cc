@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -20,13 +21,8 @@ int64_t now_ns() {
 }
 
 int compute_threads(int asked) {
-#ifdef __SANITIZE_THREAD__
-  (void)asked;
-  return 1;  // the sanitizer does not know OpenMP's barriers and would report races
-#else
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return asked > 0 ? asked : std::max(1, cores);
-#endif
 }
 
 }  // namespace

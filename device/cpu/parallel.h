@@ -10,6 +10,12 @@
 
 namespace spillway::cpu {
 
+#ifdef __SANITIZE_THREAD__
+inline constexpr bool kUseThreads = false;  // the sanitizer does not know OpenMP's barriers
+#else
+inline constexpr bool kUseThreads = true;
+#endif
+
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
@@ -19,7 +25,7 @@ constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 template <class F>
 void parallel_for(int64_t tasks, int threads, const F& f) {
   omp_set_num_threads(1);
-  if (threads == 1 || tasks <= 1) {
+  if (!kUseThreads || threads == 1 || tasks <= 1) {
     for (int64_t task = 0; task < tasks; ++task) f(task, 0);
     return;
   }

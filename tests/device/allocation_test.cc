@@ -1,35 +1,9 @@
 // A run allocates nothing. Counts operator new of the whole process, all threads.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "device/executor.h"
+#include "tests/device/counted_new.h"
 #include "tests/device/hand_schedule.h"
-
-namespace {
-std::atomic<bool> counting = false;
-std::atomic<int> allocations = 0;
-
-void* counted(std::size_t bytes, std::size_t alignment) {
-  if (counting) ++allocations;
-  void* at = alignment <= alignof(std::max_align_t)
-                 ? std::malloc(bytes == 0 ? 1 : bytes)
-                 : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (at == nullptr) throw std::bad_alloc();
-  return at;
-}
-}  // namespace
-
-void* operator new(std::size_t bytes) { return counted(bytes, 1); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* at) noexcept { std::free(at); }
-void operator delete(void* at, std::size_t) noexcept { std::free(at); }
-void operator delete(void* at, std::align_val_t) noexcept { std::free(at); }
-void operator delete(void* at, std::size_t, std::align_val_t) noexcept { std::free(at); }
 
 namespace spillway {
 namespace {
@@ -43,11 +17,9 @@ int allocations_of_a_run(const HandSchedule& hand) {
   hand.allocate(*device);
   Executor executor(*device, hand.schedule, hand.plan);
   executor.run();
-  allocations = 0;
-  counting = true;
+  start_counting_allocations();
   executor.run();
-  counting = false;
-  return allocations;
+  return stop_counting_allocations();
 }
 
 constexpr int64_t kLength = 300, kWidth = 64;
