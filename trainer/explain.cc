@@ -21,21 +21,31 @@ std::string where(const PolicyRow& row) {
   return "";
 }
 
-void explain_policy(std::ostream& out, const Compiled& compiled) {
-  out << fmt::format("Activations, per layer and micro-batch\n{:<16} {:>6} {:<22} {:>12} {:<8} {}\n",
-                     "program", "layers", "activation", "MiB", "strategy", "where it lives");
-  struct Total {
-    int64_t device = 0, offload = 0, remat = 0;
-  } total;
+// Bytes of one micro-batch's activations, all layers.
+struct ActivationTotals {
+  int64_t device = 0, offload = 0, remat = 0;
+};
+
+ActivationTotals activation_totals(const Compiled& compiled) {
+  ActivationTotals total;
   for (const PolicyRow& row : compiled.policy) {
-    out << fmt::format("{:<16} {:>6} {:<22} {:>12.3f} {:<8} {}\n", row.layer, row.layers,
-                       row.activation, mib(row.bytes), name_of(row.strategy), where(row));
     if (!row.needed) continue;
     int64_t& sum = row.strategy == Strategy::kDevice    ? total.device
                    : row.strategy == Strategy::kOffload ? total.offload
                                                         : total.remat;
     sum += row.bytes * row.layers;
   }
+  return total;
+}
+
+void explain_policy(std::ostream& out, const Compiled& compiled) {
+  out << fmt::format("Activations, per layer and micro-batch\n{:<16} {:>6} {:<22} {:>12} {:<8} {}\n",
+                     "program", "layers", "activation", "MiB", "strategy", "where it lives");
+  for (const PolicyRow& row : compiled.policy) {
+    out << fmt::format("{:<16} {:>6} {:<22} {:>12.3f} {:<8} {}\n", row.layer, row.layers,
+                       row.activation, mib(row.bytes), name_of(row.strategy), where(row));
+  }
+  const ActivationTotals total = activation_totals(compiled);
   out << fmt::format("All layers, one micro-batch: kept in HBM {:.3f} GiB, offloaded {:.3f} GiB, "
                      "recomputed instead of kept {:.3f} GiB\n\n",
                      gib(total.device), gib(total.offload), gib(total.remat));
@@ -52,6 +62,36 @@ void explain_flops(std::ostream& out, const Compiled& compiled, const ExplainOpt
       compiled.model.parameter_count(), static_cast<double>(compiled.flops) * 1e-12,
       static_cast<double>(compiled.flops) * 1e-9 / static_cast<double>(options.tokens_per_step),
       options.tokens_per_step, static_cast<double>(all - compiled.flops) * 1e-12);
+}
+
+// Arithmetic, not a plan: what each device would hold of the model's state if it were split evenly,
+// beside the activations that this policy keeps.
+void explain_states(std::ostream& out, const Compiled& compiled, const ExplainOptions& options) {
+  struct Choice {
+    const char* what;
+    int bytes;  // a parameter
+  };
+  static constexpr Choice kChoices[] = {
+      {"weights and moments bf16", 6},
+      {"weights, moments and gradients bf16", 8},
+      {"weights bf16, moments f32", 10},
+      {"weights bf16, master and moments f32", 14},
+      {"the same, gradients bf16", 16},
+      {"the same, gradients f32", 18},
+  };
+  const auto parameters = static_cast<double>(compiled.model.parameter_count());
+  const double kept = gib(activation_totals(compiled).device);
+  out << fmt::format("Model states split evenly over {} devices, with {:.1f} GiB of kept activations "
+                     "on each (without what a layer needs while it runs)\n",
+                     options.devices, kept);
+  for (const Choice& choice : kChoices) {
+    const double states = parameters * choice.bytes / static_cast<double>(options.devices) / (1 << 30);
+    const bool fits = states + kept <= gib(options.hbm_bytes);
+    out << fmt::format("    {:<40} {:>3} B a parameter {:>9.1f} GiB, with activations {:>8.1f} GiB{}\n",
+                       choice.what, choice.bytes, states, states + kept,
+                       fits ? "" : ": out of memory");
+  }
+  out << "\n";
 }
 
 void explain_space(std::ostream& out, const Step& step, Space space, int64_t capacity) {
@@ -80,6 +120,7 @@ void explain_space(std::ostream& out, const Step& step, Space space, int64_t cap
 void explain(std::ostream& out, const Compiled& compiled, const ExplainOptions& options) {
   explain_policy(out, compiled);
   explain_flops(out, compiled, options);
+  if (options.devices > 0) explain_states(out, compiled, options);
   out << "Memory plan (" << options.device_name << ")\n";
   explain_space(out, compiled.train, Space::kHbm, options.hbm_bytes);
   explain_space(out, compiled.train, Space::kHost, options.host_bytes);

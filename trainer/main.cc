@@ -17,6 +17,7 @@ struct Arguments {
   std::string config;
   std::vector<std::string> overrides;
   int64_t steps = 20;
+  int64_t devices = 0;
   bool schedule = false, programs = false;
 };
 
@@ -32,6 +33,7 @@ void explain_command(const Arguments& arguments) {
   explain(std::cout, compile_config(config, true),
           {.schedule = arguments.schedule,
            .programs = arguments.programs,
+           .devices = arguments.devices,
            .tokens_per_step = config.train.batch_tokens(),
            .hbm_bytes = config.device.hbm_bytes,
            .host_bytes = config.device.host_bytes,
@@ -51,6 +53,9 @@ int run(int argc, char** argv) {
       app, "explain", "Print the policy, FLOPs and memory plan of a config; runs nothing", arguments);
   show->add_flag("--schedule", arguments.schedule, "Also every instruction");
   show->add_flag("--programs", arguments.programs, "Also every Program");
+  show->add_option("--devices", arguments.devices,
+                   "Also model states split evenly over this many devices")
+      ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
 
   if (train->parsed()) return train_command(load_config(arguments.config, arguments.overrides));
