@@ -1,72 +1,142 @@
 #include "trainer/yaml.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
 
 #include "program/error.h"
 
 namespace spillway {
 namespace {
 
-// A config is a page of text. Aliases may name a node many times over (even the one they stand in),
-// so the tree is bounded while it is copied.
-constexpr int kMaxDepth = 64;
+// A config is a page of text. An alias stands for a copy of a value that may itself hold aliases, so
+// what is copied counts.
+constexpr size_t kMaxDepth = 64;
 constexpr int kMaxNodes = 100'000;
 constexpr std::streamoff kMaxFileBytes = 1 << 20;
 
-class Converter {
- public:
-  explicit Converter(std::string file) : file_(std::move(file)) {}
+int count_nodes(const YamlNode& node) {
+  int count = 1;
+  for (const YamlNode& item : node.items) count += count_nodes(item);
+  for (const YamlEntry& entry : node.entries) count += count_nodes(entry.value);
+  return count;
+}
 
-  YamlNode convert(const YAML::Node& from, int depth) {
+// Builds the tree of one document from the parser's events.
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  explicit TreeBuilder(std::string file) : file_(std::move(file)) {}
+  YamlNode take() { return std::move(root_); }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (documents_++ > 0) fail(node_at(mark), "text behind the end of the first document");
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    add(node_at(mark), anchor);
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                const std::string& value) override {
+    YamlNode node = node_at(mark);
+    node.kind = YamlNode::Kind::kScalar;
+    node.scalar = value;
+    add(std::move(node), anchor);
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) fail(node_at(mark), "an alias inside the value it stands for");
+    count(found->second);
+    add(found->second, YAML::NullAnchor);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(mark, YamlNode::Kind::kList, anchor);
+  }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(mark, YamlNode::Kind::kMap, anchor);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Open {
+    YamlNode node;
+    YAML::anchor_t anchor;
+    std::optional<YamlNode> key;  // of a map: read, and its value not yet
+  };
+
+  [[nodiscard]] YamlNode node_at(const YAML::Mark& mark) const {
     YamlNode node;
     node.file = file_;
-    node.line = std::max(from.Mark().line, 0) + 1;
-    if (++nodes_ > kMaxNodes) fail(node, fmt::format("more than {} values", kMaxNodes));
-    if (depth > kMaxDepth) fail(node, fmt::format("nested deeper than {} levels", kMaxDepth));
-    switch (from.Type()) {
-      case YAML::NodeType::Undefined:
-      case YAML::NodeType::Null:
-        break;
-      case YAML::NodeType::Scalar:
-        node.kind = YamlNode::Kind::kScalar;
-        node.scalar = from.Scalar();
-        break;
-      case YAML::NodeType::Sequence:
-        node.kind = YamlNode::Kind::kList;
-        for (const YAML::Node& item : from) node.items.push_back(convert(item, depth + 1));
-        break;
-      case YAML::NodeType::Map:
-        node.kind = YamlNode::Kind::kMap;
-        for (const auto& entry : from) add_entry(node, entry.first, entry.second, depth);
-        break;
-    }
+    node.line = std::max(mark.line, 0) + 1;
     return node;
   }
 
- private:
-  void add_entry(YamlNode& map, const YAML::Node& key, const YAML::Node& value, int depth) {
-    YamlNode name = convert(key, depth + 1);
-    if (name.kind != YamlNode::Kind::kScalar) fail(name, "a key must be a plain word");
-    if (const YamlNode* first = map.find(name.scalar)) {
-      fail(name, fmt::format("key {} stands twice (first on line {})", name.scalar, first->line));
+  void open(const YAML::Mark& mark, YamlNode::Kind kind, YAML::anchor_t anchor) {
+    YamlNode node = node_at(mark);
+    node.kind = kind;
+    if (open_.size() == kMaxDepth)
+      fail(node, fmt::format("nested deeper than {} levels", kMaxDepth));
+    open_.push_back({std::move(node), anchor, {}});
+  }
+
+  void close() {
+    Open closed = std::move(open_.back());
+    open_.pop_back();
+    add(std::move(closed.node), closed.anchor);
+  }
+
+  void add(YamlNode node, YAML::anchor_t anchor) {
+    if (++nodes_ > kMaxNodes) fail(node, fmt::format("more than {} values", kMaxNodes));
+    if (anchor != YAML::NullAnchor) {
+      count(node);
+      anchors_[anchor] = node;
     }
-    YamlNode converted = convert(value, depth + 1);
-    converted.line = name.line;  // what a reader looks for is the line of the key
-    map.entries.push_back({name.scalar, std::move(converted)});
+    if (open_.empty()) {
+      root_ = std::move(node);
+    } else if (open_.back().node.kind == YamlNode::Kind::kList) {
+      open_.back().node.items.push_back(std::move(node));
+    } else if (!open_.back().key) {
+      check_key(open_.back().node, node);
+      open_.back().key = std::move(node);
+    } else {
+      node.line = open_.back().key->line;  // what a reader looks for is the line of the key
+      open_.back().node.entries.push_back({open_.back().key->scalar, std::move(node)});
+      open_.back().key.reset();
+    }
+  }
+
+  static void check_key(const YamlNode& map, const YamlNode& key) {
+    if (key.kind != YamlNode::Kind::kScalar) fail(key, "a key must be a plain word");
+    if (const YamlNode* first = map.find(key.scalar)) {
+      fail(key, fmt::format("key {} stands twice (first on line {})", key.scalar, first->line));
+    }
+  }
+
+  void count(const YamlNode& copied) {
+    nodes_ += count_nodes(copied);
+    if (nodes_ > kMaxNodes) fail(copied, fmt::format("more than {} values", kMaxNodes));
   }
 
   [[noreturn]] static void fail(const YamlNode& node, const std::string& what) {
-    throw ConfigError(node.where() + ": " + what);
+    throw ConfigError(fmt::format("{}: {}", node.where(), what));
   }
 
   std::string file_;
-  int nodes_ = 0;
+  int documents_ = 0, nodes_ = 0;
+  std::vector<Open> open_;
+  std::map<YAML::anchor_t, YamlNode> anchors_;  // of values that are complete
+  YamlNode root_;
 };
 
 std::string read_text(const std::filesystem::path& path) {
@@ -105,16 +175,20 @@ YamlNode load_yaml(const std::filesystem::path& path) {
 }
 
 YamlNode parse_yaml(const std::string& text, const std::string& file) {
+  TreeBuilder tree(file);
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1) {
-      throw ConfigError(
-          fmt::format("{}: holds {} documents; one is expected", file, documents.size()));
+    // Not YAML::LoadAll: on a stray comma it makes empty documents for ever.
+    std::istringstream in(text);
+    YAML::Parser parser(in);
+    while (parser.HandleNextDocument(tree)) {
     }
-    return Converter(file).convert(documents.empty() ? YAML::Node() : documents.front(), 0);
   } catch (const YAML::Exception& error) {
-    throw ConfigError(fmt::format("{}:{}: {}", file, error.mark.line + 1, error.msg));
+    throw ConfigError(fmt::format("{}:{}: {}", file, std::max(error.mark.line, 0) + 1, error.msg));
   }
+  YamlNode root = tree.take();
+  root.file = file;
+  root.line = std::max(root.line, 1);
+  return root;
 }
 
 }  // namespace spillway

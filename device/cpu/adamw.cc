@@ -1,5 +1,5 @@
-// AdamW as torch.optim.AdamW computes it, after torch.nn.utils.clip_grad_norm_. Outputs are read and
-// written in place.
+// AdamW as torch.optim.AdamW computes it, after torch.nn.utils.clip_grad_norm_. Outputs are read
+// and written in place.
 #include <algorithm>
 #include <cmath>
 

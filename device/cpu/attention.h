@@ -8,8 +8,8 @@
 
 namespace spillway::cpu {
 
-// Queries are taken in blocks of this many rows. A block meets its whole causal prefix of keys at once,
-// so scores take kQueries x seq elements a thread, and never seq x seq.
+// Queries are taken in blocks of this many rows. A block meets its whole causal prefix of keys at
+// once, so scores take kQueries x seq elements a thread, and never seq x seq.
 inline constexpr int64_t kQueries = 64;
 
 struct AttentionShape {

@@ -2,7 +2,7 @@
 //   d.v += p^T . d.context
 //   d.scores = p * (d.context . v^T - delta)
 //   d.q = scale * d.scores . k,  d.k += scale * d.scores^T . q
-// A task is one kv head of one sequence: its query heads and their blocks add to d.k and d.v in order.
+// A task is one kv head of one sequence: its query heads and blocks add to d.k and d.v in order.
 #include "device/cpu/attention.h"
 #include "device/cpu/kernels.h"
 #include "device/cpu/parallel.h"

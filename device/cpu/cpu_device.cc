@@ -13,8 +13,8 @@ CpuSchedule& as_cpu(LoadedSchedule& loaded) { return static_cast<CpuSchedule&>(l
 
 void check_room(const char* arena, int64_t bytes, int64_t capacity) {
   if (bytes <= capacity) return;
-  throw OutOfMemory(fmt::format("out of memory: the cpu device has {} bytes of {}, not {}", capacity,
-                                arena, bytes));
+  throw OutOfMemory(fmt::format("out of memory: the cpu device has {} bytes of {}, not {}",
+                                capacity, arena, bytes));
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ std::string CpuDevice::unsupported(const Schedule& schedule, const Instr& instr)
   if (instr.op.kind == OpKind::kCopy || instr.op.kind == OpKind::kFree) return "";
   for (const Access& access : accesses(instr)) {
     const Buffer& buffer = schedule.buffers[static_cast<size_t>(access.buffer)];
-    if (buffer.space == Space::kHost) return buffer.name + " is in host memory: only copy reads that";
+    if (buffer.space == Space::kHost) return buffer.name + " is in host memory: only copy may";
   }
   return cpu::unsupported(unbound(schedule, instr));
 }

@@ -1,5 +1,5 @@
-// The cpu device: runs a Schedule with a thread a stream, in two arenas of configured size that stand
-// for HBM and pinned host memory.
+// The cpu device: runs a Schedule with a thread a stream, in two arenas of configured size that
+// stand for HBM and pinned host memory.
 #pragma once
 
 #include <array>

@@ -47,8 +47,8 @@ float sum_exp(const float* x, int64_t count, float shift) {
   return sum;
 }
 
-// log(sum(e^x)). f32 within a block, f64 over blocks: a vocabulary has more terms than f32 has bits.
-// A NaN does not win the comparisons of the maximum, but it does enter the sum.
+// log(sum(e^x)). f32 within a block, f64 over blocks: a vocabulary has more terms than f32 has
+// bits. A NaN does not win the comparisons of the maximum, but it does enter the sum.
 float log_sum_exp(const TensorRef& logits, int64_t row) {
   float highest = -std::numeric_limits<float>::infinity();
   double total = 0;

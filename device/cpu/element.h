@@ -1,5 +1,5 @@
-// Elements of f32 and bf16 tensors as runs of f32. Kernels are written once, for f32: a tensor that is
-// f32 is read and written in place, a bf16 one goes through a buffer that stays in cache.
+// Elements of f32 and bf16 tensors as runs of f32. Kernels are written once, for f32: a tensor that
+// is f32 is read and written in place, a bf16 one goes through a buffer that stays in cache.
 #pragma once
 
 #include <bit>
@@ -34,8 +34,8 @@ inline const float* load(const TensorRef& tensor, int64_t at, int64_t count, flo
   return buffer;
 }
 
-// Where to compute the elements from `at` on: the tensor's own memory when f32 values may go straight
-// there, else `buffer`. store() finishes.
+// Where to compute the elements from `at` on: the tensor's own memory when f32 values may go
+// straight there, else `buffer`. store() finishes.
 inline float* target(const TensorRef& tensor, int64_t at, bool accumulate, float* buffer) {
   const bool in_place = tensor.dtype == DType::kF32 && !accumulate;
   return in_place ? elements_of<float>(tensor, at) : buffer;

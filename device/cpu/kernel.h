@@ -35,8 +35,8 @@ struct BoundOp {
 
 using Kernel = std::function<void()>;
 
-// The kernel of an op. Requires room in op.scratch; whoever binds allocates that after the last bind.
-// Throws ConfigError when unsupported(op) is not empty.
+// The kernel of an op. Requires room in op.scratch; whoever binds allocates that after the last
+// bind. Throws ConfigError when unsupported(op) is not empty.
 [[nodiscard]] Kernel bind(const BoundOp& op);
 
 // Empty, or why this op cannot run here. Looks at kind, types and attributes, not at addresses.

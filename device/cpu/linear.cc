@@ -1,9 +1,10 @@
-// Matrix products. The output is cut into tiles of rows; each is computed by one thread with an inner
-// loop over everything, so no sum is split and bits do not depend on the number of threads. (oneDNN's
-// own parallel bf16 products do: [2048, 1376] . [1376, 512] differs between 1 and 2 threads.)
+// Matrix products. The output is cut into tiles of rows; each is computed by one thread with an
+// inner loop over everything, so no sum is split and bits do not depend on the number of threads.
+// (oneDNN's own parallel bf16 products do: [2048, 1376] . [1376, 512] differs between 1 and 2
+// threads.)
 //
-// f32 operands go to sgemm, bf16 ones to a primitive; where types are mixed, or the processor has no
-// bf16 products, panels are converted to f32 first.
+// f32 operands go to sgemm, bf16 ones to a primitive; where types are mixed, or the processor has
+// no bf16 products, panels are converted to f32 first.
 #include <algorithm>
 #include <memory>
 
@@ -40,9 +41,11 @@ struct Product {
   }
 };
 
-// Rows of a tile: enough to pay for packing b once a tile, and at least four tiles for the threads of
-// a small machine when there are rows for them.
-int64_t tile_rows(int64_t rows) { return std::clamp<int64_t>(round_up(ceil_div(rows, 4), 64), 64, 256); }
+// Rows of a tile: enough to pay for packing b once a tile, and at least four tiles for the threads
+// of a small machine when there are rows for them.
+int64_t tile_rows(int64_t rows) {
+  return std::clamp<int64_t>(round_up(ceil_div(rows, 4), 64), 64, 256);
+}
 
 // Threads are not worth waking for less than some 20 us.
 int threads_for(const Product& p) {
@@ -79,8 +82,8 @@ Kernel bind_bf16(const BoundOp& op, const Product& p) {
   };
 }
 
-// Everything else: panels of at most kPanel x kPanel, converted if need be; f32 panels are the operand
-// itself, and then there is one panel.
+// Everything else: panels of at most kPanel x kPanel, converted if need be; f32 panels are the
+// operand itself, and then there is one panel.
 class PanelProduct {
  public:
   PanelProduct(const BoundOp& op, const Product& p)

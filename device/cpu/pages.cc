@@ -31,7 +31,8 @@ std::byte* map(int64_t bytes) {
 Pages::Pages(int64_t bytes) : bytes_((bytes + kPage - 1) / kPage * kPage) {
   if (bytes_ == 0) return;
   std::byte* raw = map(bytes_ + kPage);
-  const int64_t before = (kPage - static_cast<int64_t>(reinterpret_cast<uintptr_t>(raw) % kPage)) % kPage;
+  const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(raw));
+  const int64_t before = (kPage - address % kPage) % kPage;
   data_ = raw + before;
   if (before > 0) munmap(raw, static_cast<size_t>(before));
   if (before < kPage) munmap(data_ + bytes_, static_cast<size_t>(kPage - before));

@@ -1,5 +1,6 @@
-// Loops over tasks, rows and blocks of elements. How work is cut depends on shapes only, never on the
-// number of threads, and tasks share nothing they write: results are the same bits for any number.
+// Loops over tasks, rows and blocks of elements. How work is cut depends on shapes only, never on
+// the number of threads, and tasks share nothing they write: results are the same bits for any
+// number.
 #pragma once
 
 #include <omp.h>

@@ -44,7 +44,7 @@ struct RmsNorm {
 };
 
 // d.x = rstd * (d.y * weight) - x * rstd^3 * mean(d.y * weight * x)
-// d.weight = sum over rows of d.y * x * rstd: each chunk of rows sums by itself, chunks add in order.
+// d.weight = sum over rows of d.y * x * rstd: chunks of rows sum by themselves, then add in order.
 struct RmsNormBwd {
   static constexpr int64_t kMaxChunks = 32, kMinRows = 16;
 

@@ -44,8 +44,8 @@ Kernel bind_rows(const BoundOp& op) {
   };
 }
 
-// Writes its rows whatever op.accumulate says: others are untouched, which is what accumulation into
-// the whole tensor means to the Program.
+// Writes its rows whatever op.accumulate says: others are untouched, which is what accumulation
+// into the whole tensor means to the Program.
 Kernel bind_put_rows(const BoundOp& op) {
   const TensorRef &x = op.in[0], &y = op.out[0];
   return [from = bytes_of(x, 0), to = bytes_of(y, first_element(op.attrs, y)),

@@ -16,10 +16,10 @@ struct ProductShape {
   int64_t rows, columns, inner;
 };
 
-// c[rows, columns] = scale * a[rows, inner] . b[inner, columns], or added to c. When it does not add,
-// c may hold anything, NaN too. Requires oneDNN to see one thread (see parallel_for). Sums of one
-// shape run in one order, so equal inputs give equal bits.
-void sgemm(const ProductShape& shape, float scale, const Factor& a, const Factor& b, bool accumulate,
-           float* c, int64_t c_stride);
+// c[rows, columns] = scale * a[rows, inner] . b[inner, columns], or added to c. When it does not
+// add, c may hold anything, NaN too. Requires oneDNN to see one thread (see parallel_for). Sums of
+// one shape run in one order, so equal inputs give equal bits.
+void sgemm(const ProductShape& shape, float scale, const Factor& a, const Factor& b,
+           bool accumulate, float* c, int64_t c_stride);
 
 }  // namespace spillway::cpu

@@ -30,7 +30,8 @@ TEST(Allocation, ARunAllocatesNothing) {
     const auto tensor = [&](const char* name, Shape shape, DType type) {
       return hand.buffer(name, std::move(shape), Space::kHbm, type);
     };
-    const TensorId x = tensor("x", {kLength, kWidth}, dtype), y = tensor("y", {kLength, kWidth}, dtype);
+    const TensorId x = tensor("x", {kLength, kWidth}, dtype);
+    const TensorId y = tensor("y", {kLength, kWidth}, dtype);
     const TensorId w = tensor("w", {kWidth}, dtype), rstd = tensor("rstd", {kLength}, DType::kF32);
     const TensorId dw = tensor("dw", {kWidth}, DType::kF32);
     const TensorId lse = tensor("lse", {kLength, 2}, DType::kF32);
@@ -53,8 +54,9 @@ TEST(Allocation, ARunAllocatesNothing) {
   }
 }
 
-// oneDNN's execute builds a small table of arguments each time. Nothing of ours comes on top: what a
-// run allocates grows with the tiles computed (300 rows: 128, 128 and 44), and by the same for each.
+// oneDNN's execute builds a small table of arguments each time. Nothing of ours comes on top: what
+// a run allocates grows with the tiles computed (300 rows: 128, 128 and 44), and by the same for
+// each.
 TEST(Allocation, OfABf16ProductIsOneDnns) {
   const auto allocations_with = [](int products) {
     HandSchedule hand;

@@ -158,7 +158,7 @@ TEST(CpuDevice, NamesTheInstructionThatFailed) {
   EXPECT_EQ(message_of<DeviceError>([&] { executor.run(); }),
             "cpu error: token 8 of row 2 is outside the vocabulary [0, 8) in "
             "`y = embedding(tokens, weight)`, slot L0.fwd.m0, stream compute");
-  EXPECT_THAT(failing.hand.read(*device, failing.back), Each(7.0f));  // what depends on it was skipped
+  EXPECT_THAT(failing.hand.read(*device, failing.back), Each(7.0f));  // skipped
 }
 
 TEST(CpuDevice, RunsAgainAfterAnError) {

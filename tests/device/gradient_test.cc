@@ -1,5 +1,5 @@
-// The backward references against central differences of the forward references, in f64. With the op
-// tests this ties every kernel to the derivative of what its forward computes.
+// The backward references against central differences of the forward references, in f64. With the
+// op tests this ties every kernel to the derivative of what its forward computes.
 #include <gtest/gtest.h>
 
 #include <cmath>

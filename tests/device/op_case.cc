@@ -155,7 +155,9 @@ std::string OpCase::text() const {
   }
   text += " ->";
   for (DType dtype : out_types) text += fmt::format(" {}", name_of(dtype));
-  for (const auto& [attr, value] : attrs.list()) text += fmt::format(" {}={}", name_of(attr), value);
+  for (const auto& [attr, value] : attrs.list()) {
+    text += fmt::format(" {}={}", name_of(attr), value);
+  }
   return text;
 }
 

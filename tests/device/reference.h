@@ -1,4 +1,5 @@
-// What every op computes, in f64, by the plainest loops: the yardstick of the op tests on any device.
+// What every op computes, in f64, by the plainest loops: the yardstick of the op tests on any
+// device.
 #pragma once
 
 #include <vector>
@@ -14,9 +15,10 @@ struct Array {
 
   Array() = default;
   explicit Array(Shape of)
-      : shape(std::move(of)), values(element_count(shape)), width_(element_count(shape) / shape[0]) {}
+      : shape(std::move(of)), values(element_count(shape)),
+        width_(element_count(shape) / shape[0]) {}
   [[nodiscard]] int64_t rows() const { return shape[0]; }
-  [[nodiscard]] int64_t width() const { return width_; }  // elements of a row, all dims but the first
+  [[nodiscard]] int64_t width() const { return width_; }  // of all dims but the first
   double& at(int64_t row, int64_t column) { return values[row * width_ + column]; }
   [[nodiscard]] double at(int64_t row, int64_t column) const {
     return values[row * width_ + column];

@@ -44,10 +44,21 @@ TEST(Yaml, KeysAreWords) {
   EXPECT_THAT(parse_error("? [1, 2]\n: 3\n"), HasSubstr("a key must be a plain word"));
 }
 
-TEST(Yaml, OneDocument) { EXPECT_THAT(parse_error("a: 1\n---\nb: 2\n"), HasSubstr("2 documents")); }
+TEST(Yaml, OneDocument) {
+  EXPECT_THAT(parse_error("a: 1\n---\nb: 2\n"), HasSubstr("behind the end of the first document"));
+  EXPECT_THAT(parse_error(",a: 1\n"), HasSubstr("config error: a.yaml:1: "));
+  EXPECT_EQ(parse_error("---\na: 1\n...\n"), "");
+}
+
+TEST(Yaml, AliasesAreCopies) {
+  const YamlNode root = parse_yaml("a: &x {b: 1}\nc: *x\nd: &y 3\ne: [*y, *y]\n", "a.yaml");
+  EXPECT_EQ(root.find("c")->find("b")->scalar, "1");
+  EXPECT_EQ(root.find("e")->items.at(1).scalar, "3");
+  EXPECT_THAT(parse_error("a: *x\n"), HasSubstr("a.yaml:1: "));
+}
 
 TEST(Yaml, BombsAreBounded) {
-  EXPECT_THAT(parse_error("a: &x\n  b: *x\n"), HasSubstr("nested deeper"));
+  EXPECT_THAT(parse_error("a: &x\n  b: *x\n"), HasSubstr("a.yaml:2: an alias inside the value"));
   std::string laughs = "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n";
   for (int i = 1; i < 9; ++i) {
     laughs +=
