@@ -42,6 +42,17 @@ class AdamWBuilder {
                                            {Attr::kMaxNorm, optimizer_.max_grad_norm}}});
   }
 
+  // Auxiliary-loss-free balancing (Wang et al., 2024): after the step, the bias of an expert with more
+  // than its share of choices goes down by the rate, with less, up.
+  void add_router_bias(const Tensor& bias, const Tensor& load) {
+    program_.tensors.push_back(load);
+    const auto counts = static_cast<TensorId>(program_.tensors.size()) - 1;
+    const TensorId state = declare(bias.name, bias.dtype, bias.shape, TensorKind::kState);
+    program_.backward.push_back({.kind = OpKind::kRouterBiasUpdate, .in = {counts},
+                                 .out = {state}, .accumulate = {true},
+                                 .attrs = {{Attr::kRate, optimizer_.router_bias_rate}}});
+  }
+
   [[nodiscard]] bool empty() const { return program_.forward.empty(); }
   Program finish() {
     verify(program_);
@@ -75,6 +86,11 @@ void add_adamw(Model& model, const OptimizerConfig& optimizer, const Precision& 
     for (const Tensor& tensor : model.programs[block.program].tensors) {
       if (tensor.kind != TensorKind::kParam) continue;
       if (updated.insert(block.prefix + tensor.name).second) builder.add(tensor);
+    }
+    const Program& program = model.programs[block.program];
+    const TensorId bias = program.find(kRouterBias), load = program.find(step_io::kExpertLoad);
+    if (bias != kNoTensor && optimizer.router_bias_rate > 0) {
+      builder.add_router_bias(program.tensors[bias], program.tensors[load]);
     }
     if (builder.empty()) continue;
     block.optimizer = of_program[block.program] = static_cast<int>(model.programs.size());

@@ -34,6 +34,16 @@ TensorId ProgramBuilder::step_io(const std::string& name, DType dtype, Shape sha
                   .kind = TensorKind::kStepIo, .micro_batched = micro_batched});
 }
 
+TensorId ProgramBuilder::block_io(const std::string& name, DType dtype, Shape shape) {
+  return declare({.name = name, .dtype = dtype, .shape = std::move(shape),
+                  .kind = TensorKind::kStepIo, .per_block = true});
+}
+
+TensorId ProgramBuilder::state(const std::string& name, DType dtype, Shape shape) {
+  return declare({.name = name, .dtype = dtype, .shape = std::move(shape),
+                  .kind = TensorKind::kState});
+}
+
 TensorId ProgramBuilder::block_input(const std::string& name, DType dtype, Shape shape) {
   program_.input = declare({.name = name, .dtype = dtype, .shape = std::move(shape)});
   return program_.input;

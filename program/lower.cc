@@ -54,7 +54,8 @@ class Lowering {
     switch (tensor.kind) {
       case TensorKind::kValue: return block.label + "." + micro_batch + "." + tensor.name;
       case TensorKind::kStepIo:
-        return tensor.micro_batched ? micro_batch + "." + tensor.name : tensor.name;
+        return (tensor.micro_batched ? micro_batch + "." : "") +
+               (tensor.per_block ? block.prefix : "") + tensor.name;
       case TensorKind::kConstant: return tensor.name;
       default: return block.prefix + tensor.name;
     }
