@@ -13,7 +13,8 @@ namespace spillway {
 struct DeepseekConfig {
   int64_t vocab_size = 0, hidden_size = 0, num_hidden_layers = 0, num_attention_heads = 0;
   int64_t intermediate_size = 0;  // of the dense layers
-  int64_t first_k_dense_replace = 0;
+  // Layer i has experts when i >= first_k_dense_replace and i % moe_layer_freq == 0.
+  int64_t first_k_dense_replace = 0, moe_layer_freq = 1;
   int64_t q_lora_rank = 0;  // 0: queries come from one projection
   int64_t kv_lora_rank = 0, qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0;
   int64_t n_routed_experts = 0, n_shared_experts = 0, num_experts_per_tok = 0;
@@ -41,6 +42,10 @@ struct DeepseekConfig {
 // Blocks embed, L0 ..., head. Dense layers share one Program, MoE layers another.
 [[nodiscard]] Model build_deepseek(const DeepseekConfig& config, const BatchShape& batch,
                                    const Precision& precision);
+
+[[nodiscard]] inline bool has_experts(const DeepseekConfig& config, int64_t layer) {
+  return layer >= config.first_k_dense_replace && layer % config.moe_layer_freq == 0;
+}
 
 // Throws ConfigError naming the values that do not fit and the legal ones.
 void validate(const DeepseekConfig& config);

@@ -46,4 +46,14 @@ class LayerBuilder {
   Init init_;
 };
 
+// Adds the loss of h [T, d] against targets [T], `chunk` rows at a time, to the step output `loss`;
+// scaled by `weight`. When training, call enter_backward() first: each chunk's gradient follows it.
+struct ChunkedLoss {
+  TensorId hidden, targets, head_weight, scalars, loss;
+  int64_t rows, chunk;
+  double weight = 1;
+  bool training = true;
+};
+void add_chunked_loss(ProgramBuilder& b, const ChunkedLoss& c);
+
 }  // namespace spillway

@@ -53,6 +53,7 @@ inline constexpr const char* kTokens = "tokens";           // i32[T], one per mi
 inline constexpr const char* kTargets = "targets";         // i32[T], one per micro-batch; < 0: ignored
 inline constexpr const char* kScalars = "scalars";         // f32[kStepScalarCount]
 inline constexpr const char* kLoss = "loss";               // f32[1]
+inline constexpr const char* kMtpLoss = "mtp_loss";  // f32[1], with multi-token prediction only
 inline constexpr const char* kRouterLoss = "router_loss";  // f32[1], MoE with router losses only
 inline constexpr const char* kExpertLoad = "mlp.gate.load";  // i32[E+1], one per MoE block
 inline constexpr const char* kGradNormSq = "grad_norm_sq";  // f32[1]
@@ -63,6 +64,9 @@ inline constexpr const char* kRouterBias = "mlp.gate.e_score_correction_bias";
 
 // Adds an optimizer Program to every block that has parameters (model/adamw.cc).
 void add_adamw(Model& model, const OptimizerConfig& optimizer, const Precision& precision);
+
+inline constexpr const char* kEmbeddingWeight = "model.embed_tokens.weight";
+inline constexpr const char* kHeadWeight = "lm_head.weight";
 
 // The embedding block, and the head block with its evaluation twin (model/ends.cc). `tied`: the head
 // reads the embedding's weight.

@@ -16,6 +16,8 @@ class ProgramBuilder {
 
   // Declares a tensor. Values are declared by op() or block_input().
   TensorId param(const std::string& name, DType dtype, Shape shape, Init init);
+  // A parameter that blocks share: its name is complete without a block's prefix.
+  TensorId global_param(const std::string& name, DType dtype, Shape shape, Init init);
   TensorId constant(const std::string& name, DType dtype, Shape shape);
   TensorId step_io(const std::string& name, DType dtype, Shape shape, bool micro_batched = false);
   TensorId block_io(const std::string& name, DType dtype, Shape shape);  // step io, one per block

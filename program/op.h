@@ -40,6 +40,8 @@ enum class OpKind : uint8_t {
   // -- multi-head latent attention: n = head_dim - rope_dim, r = rope_dim, v = v_head_dim -----------
   kColumns,      // y = x[:, begin:end] = columns(x) {begin, end}
   kPutColumns,   // d.x[:, begin:end] = put_columns(d.y) {begin, end}: like put_rows
+  kConcat,       // y = concat(a, b) {begin, end}: columns of a, then columns of b; begin is the width
+                 //   of a, end that of y
   kMlaKey,       // key[T,H*(n+r)] = mla_key(kv_up[T,H*(n+v)], k_rot[T,r]) {heads, head_dim, rope_dim,
                  //   v_head_dim}: each head's key is its own first n columns, then the shared k_rot
   kMlaKeyBwd,    // d.kv_up, d.k_rot = mla_key_bwd(d.key): of d.kv_up only the key columns are written
@@ -77,11 +79,15 @@ enum class OpKind : uint8_t {
   kCombineBwd,  // d.rows[R,d], d.weights[T,k] = combine_bwd(rows, weights, place, d.y)
   kRouterBiasUpdate,  // bias += rate * sign(mean load - load_e) = router_bias_update(load) {rate}
   // -- loss -----------------------------------------------------------------------------------
+  kNextTokens,       // tokens[T], targets[T], both i32 = next_tokens(targets[T]) {seq}: what
+                     //   multi-token prediction reads and predicts: each position's target as a token (0
+                     //   for none), and the target of the position behind it (-100 at a sequence's end
+                     //   and where there is no token)
   kCrossEntropy,     // loss[1], lse[T] f32 = cross_entropy(logits[T,V] f32, targets[T] i32,
-                     //   scalars): sum over valid tokens of (lse - logit[target]) * scalars[0];
-                     //   a target < 0 is not valid
-  kCrossEntropyBwd,  // d.logits = cross_entropy_bwd(logits, lse, targets, scalars):
-                     //   (softmax - onehot) * scalars[0]; 0 for rows that are not valid
+                     //   scalars) [{scale}]: sum over valid tokens of (lse - logit[target]) *
+                     //   scalars[0] * scale; a target < 0 is not valid
+  kCrossEntropyBwd,  // d.logits = cross_entropy_bwd(logits, lse, targets, scalars) [{scale}]:
+                     //   (softmax - onehot) * scalars[0] * scale; 0 for rows that are not valid
   // -- optimizer ------------------------------------------------------------------------------
   kSumSquares,  // s[1] f32 = sum_squares(grad): summed in f64 in a fixed order
   kAdamW,       // param, [master,] m, v updated in place = adamw(grad, norm_sq, scalars)

@@ -41,11 +41,19 @@ void attention_backward(const Op& op, Gradients& g) {
 
 // The loss is the root: nothing above it, so its gradient needs no gradient of an output.
 void cross_entropy_backward(const Op& op, Gradients& g) {
-  g.emit(OpKind::kCrossEntropyBwd, {op.in[0], op.out[1], op.in[1], op.in[2]}, {0});
+  g.emit(OpKind::kCrossEntropyBwd, {op.in[0], op.out[1], op.in[1], op.in[2]}, {0},
+         op.attrs);
 }
 
 void columns_backward(const Op& op, Gradients& g) {
   g.emit(OpKind::kPutColumns, {g.of_output(0)}, {0}, op.attrs);
+}
+
+// Its gradient knows widths only from attributes: {begin: width of a, end: width of y}.
+void concat_backward(const Op& op, Gradients& g) {
+  const double split = op.attrs.real(Attr::kBegin), end = op.attrs.real(Attr::kEnd);
+  g.emit(OpKind::kColumns, {g.of_output(0)}, {0}, {{Attr::kBegin, 0}, {Attr::kEnd, split}});
+  g.emit(OpKind::kColumns, {g.of_output(0)}, {1}, {{Attr::kBegin, split}, {Attr::kEnd, end}});
 }
 
 void mla_key_backward(const Op& op, Gradients& g) {

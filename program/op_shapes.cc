@@ -105,6 +105,16 @@ std::vector<Tensor> infer_columns(const Tensors& in, const Attrs& attrs, DType) 
   return {value(in[0]->dtype, {in[0]->shape[0], end - begin})};
 }
 
+std::vector<Tensor> infer_concat(const Tensors& in, const Attrs&, DType) {
+  require(in[0]->shape[0] == in[1]->shape[0], "concat: rows differ");
+  return {value(in[0]->dtype, {in[0]->shape[0], in[0]->shape[1] + in[1]->shape[1]})};
+}
+
+std::vector<Tensor> infer_next_tokens(const Tensors& in, const Attrs& attrs, DType) {
+  require(in[0]->shape[0] % attrs.integer(Attr::kSeq) == 0, "next_tokens: rows are whole sequences");
+  return {like(*in[0]), like(*in[0])};
+}
+
 namespace {
 
 // Widths of one head in MLA: own key columns, rotated key columns, value columns.

@@ -19,8 +19,8 @@ Batcher::Batcher(std::shared_ptr<const TokenSource> source, BatcherOptions optio
   throw DataError(fmt::format(
       "{} holds {} tokens, which make {} sequences of seq_len {}; {} {} sequences, {} tokens",
       options_.name, source_->size(), sequences_per_epoch_, options_.seq_len,
-      options_.one_pass ? "evaluation needs" : "one batch (micro_batch x accumulation) needs", needed,
-      needed * options_.seq_len + 1));
+      options_.one_pass ? "evaluation needs" : "one batch (micro_batch x accumulation) needs",
+      needed, needed * options_.seq_len + 1));
 }
 
 void Batcher::fill(int64_t position, Batch& batch) const {

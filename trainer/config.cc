@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "trainer/config_spellings.h"
+#include "trainer/deepseek_section.h"
 #include "trainer/llama_section.h"
 #include "trainer/yaml_section.h"
 
@@ -13,12 +14,16 @@ namespace spillway {
 namespace {
 
 constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
+constexpr IntRange kCount{.min = 1, .max = std::numeric_limits<int32_t>::max()};
 
 void read_model(Config& config, YamlSection& section) {
   config.family = section.choice<ModelFamily>("family", config.family, kModelFamilies);
   switch (config.family) {
     case ModelFamily::kLlama:
       config.llama = read_llama(section);
+      break;
+    case ModelFamily::kDeepseek:
+      config.deepseek = read_deepseek(section);
       break;
   }
 }
@@ -70,8 +75,8 @@ DeviceOptions read_device(YamlSection& section) {
   result.link_gb_per_s = section.real("link_gb_per_s", result.link_gb_per_s, kZeroOrMore);
   result.peak_tflops = section.real("peak_tflops", result.peak_tflops, kZeroOrMore);
   result.hbm_gb_per_s = section.real("hbm_gb_per_s", result.hbm_gb_per_s, kZeroOrMore);
-  result.threads = static_cast<int>(
-      section.integer("threads", result.threads, {.min = 0, .max = 4096}));
+  result.threads =
+      static_cast<int>(section.integer("threads", result.threads, {.min = 0, .max = 4096}));
   result.jitter_seed = static_cast<uint64_t>(section.integer("jitter_seed", 0, kNotNegative));
   result.poison = section.boolean("poison", result.poison);
   section.finish();
@@ -81,8 +86,8 @@ DeviceOptions read_device(YamlSection& section) {
 TrainConfig read_train(YamlSection& section) {
   TrainConfig result;
   result.steps = section.integer("steps", result.steps, kPositive);
-  result.micro_batch = section.integer("micro_batch", result.micro_batch, kPositive);
-  result.accumulation = section.integer("accumulation", result.accumulation, kPositive);
+  result.micro_batch = section.integer("micro_batch", result.micro_batch, kCount);
+  result.accumulation = section.integer("accumulation", result.accumulation, kCount);
   result.seq_len = section.integer("seq_len", result.seq_len, kPositive);
   result.seed = static_cast<uint64_t>(section.integer("seed", 0, kNotNegative));
   result.loss_chunk_tokens =
@@ -114,6 +119,8 @@ OptimizerConfig read_optimizer(YamlSection& section) {
   result.eps = section.real("eps", result.eps, kAboveZero);
   result.weight_decay = section.real("weight_decay", result.weight_decay, kZeroOrMore);
   result.max_grad_norm = section.real("max_grad_norm", result.max_grad_norm, kZeroOrMore);
+  result.router_bias_rate =
+      section.real("router_bias_rate", result.router_bias_rate, kZeroOrMore);
   section.finish();
   return result;
 }
@@ -140,8 +147,8 @@ DataConfig read_data(YamlSection& section, const TrainConfig& train) {
   result.validation_paths = section.strings("validation_path");
   result.shuffle = section.boolean("shuffle", result.shuffle);
   const bool fraction_given = section.has("validation_fraction");
-  result.validation_fraction = section.real("validation_fraction", 0.05,
-                                            {.min = 0, .max = 1, .max_open = true});
+  result.validation_fraction =
+      section.real("validation_fraction", 0.05, {.min = 0, .max = 1, .max_open = true});
   section.finish();
 
   const bool files = result.kind != DataKind::kSynthetic;
@@ -175,9 +182,9 @@ OutputConfig read_output(YamlSection& section, const Config& config) {
   result.trace_step = section.integer("trace_step", result.trace_step, {.min = -1});
   section.finish();
   if (result.trace_step >= config.train.steps) {
-    section.fail("trace_step", fmt::format("is {}, but train.steps is {}; the last step is {}",
-                                           result.trace_step, config.train.steps,
-                                           config.train.steps - 1));
+    section.fail("trace_step",
+                 fmt::format("is {}, but train.steps is {}; the last step is {}", result.trace_step,
+                             config.train.steps, config.train.steps - 1));
   }
   return result;
 }
@@ -214,8 +221,8 @@ Config load_config(const std::filesystem::path& path, const std::vector<std::str
   config.output = read_output(output, config);
 
   if (config.data.kind == DataKind::kText && config.vocab_size() < 256) {
-    model.fail("vocab_size", fmt::format("is {}; text is read as bytes and needs 256",
-                                         config.vocab_size()));
+    model.fail("vocab_size",
+               fmt::format("is {}; text is read as bytes and needs 256", config.vocab_size()));
   }
   return config;
 }

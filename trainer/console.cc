@@ -33,12 +33,13 @@ void Console::line(const std::string& text) {
 
 void Console::draw_bar(const StepRecord& record) {
   const int64_t done = record.step + 1;
-  const double left = static_cast<double>(options_.steps - done) * seconds_seen_ /
-                      static_cast<double>(steps_seen_);
+  const double left =
+      static_cast<double>(options_.steps - done) * seconds_seen_ / static_cast<double>(steps_seen_);
   // \r and "erase to the end of the line" redraw in place.
-  fmt::print(out_, "\r{:3}% step {}/{}  loss {:.3f}  {:.3f} TFLOP/s  ETA {}\x1b[K",
-             static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(options_.steps)),
-             done, options_.steps, record.loss, record.tflops_per_device(), duration(left));
+  fmt::print(
+      out_, "\r{:3}% step {}/{}  loss {:.3f}  {:.3f} TFLOP/s  ETA {}\x1b[K",
+      static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(options_.steps)),
+      done, options_.steps, record.loss, record.tflops_per_device(), duration(left));
   std::fflush(out_);
   drawn_ = true;
 }

@@ -38,9 +38,10 @@ void InputFile::read(int64_t offset, std::span<std::byte> out) const {
       throw DataError(fmt::format("{} at byte {}: {}", path_, offset, std::strerror(errno)));
     }
     if (got == 0) {
-      throw DataError(fmt::format("{} ends at byte {}; {} more bytes are expected (it had {} when it "
-                                  "was opened)",
-                                  path_, offset, out.size(), size_));
+      throw DataError(
+          fmt::format("{} ends at byte {}; {} more bytes are expected (it had {} when it "
+                      "was opened)",
+                      path_, offset, out.size(), size_));
     }
     out = out.subspan(static_cast<size_t>(got));
     offset += got;

@@ -27,9 +27,9 @@ std::optional<RopeScaling> read_rope_scaling(YamlSection section) {
             section.integer("original_max_position_embeddings", kRequired, kSize),
     };
     if (result->high_freq_factor <= result->low_freq_factor) {
-      section.fail("high_freq_factor", fmt::format("is {}; must be above low_freq_factor, {}",
-                                                   result->high_freq_factor,
-                                                   result->low_freq_factor));
+      section.fail("high_freq_factor",
+                   fmt::format("is {}; must be above low_freq_factor, {}", result->high_freq_factor,
+                               result->low_freq_factor));
     }
   }
   section.finish();
@@ -43,8 +43,8 @@ void check_heads(const LlamaConfig& model, const YamlSection& section) {
                              model.num_attention_heads, model.num_key_value_heads));
   }
   if (model.head_dim % 2 != 0) {
-    section.fail("head_dim", fmt::format("is {}; must be even: rotary embeddings turn pairs",
-                                         model.head_dim));
+    section.fail("head_dim",
+                 fmt::format("is {}; must be even: rotary embeddings turn pairs", model.head_dim));
   }
 }
 
@@ -72,8 +72,7 @@ LlamaConfig read_llama(YamlSection& section) {
   model.rope_theta = section.real("rope_theta", model.rope_theta, kAboveZero);
   model.rope_scaling = read_rope_scaling(section.section("rope_scaling"));
   model.tie_word_embeddings = section.boolean("tie_word_embeddings", model.tie_word_embeddings);
-  model.initializer_range =
-      section.real("initializer_range", model.initializer_range, kZeroOrMore);
+  model.initializer_range = section.real("initializer_range", model.initializer_range, kZeroOrMore);
   section.finish();
   return model;
 }

@@ -88,7 +88,9 @@ class TrainingRun {
     console_.line(fmt::format("{}: {} parameters, {:.3f} MFLOP per token, {} tokens a step, policy {}",
                               config_.name, parameters, flops_per_token * 1e-6,
                               config_.train.batch_tokens(), config_.activation.policy));
-    console_.line(memory_line(hbm_peak(), session_.device().name() + ":0") + " (planned)");
+    PeakBytes planned = hbm_peak();
+    planned.measured = planned.planned;  // nothing has run yet
+    console_.line(memory_line(planned, session_.device().name() + ":0") + " (planned)");
   }
 
   [[nodiscard]] PeakBytes hbm_peak() const {
@@ -141,6 +143,8 @@ class TrainingRun {
     record.scratch_bytes = use.scratch_bytes;
     record.copied = copy_bytes(train.schedule);
     record.copies = result.stats;
+    record.router = result.router;
+    record.mtp_loss = result.mtp_loss;
     return record;
   }
 

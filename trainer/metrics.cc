@@ -32,8 +32,8 @@ void create_output_directory(const std::filesystem::path& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) {
-    throw ConfigError(
-        fmt::format("output.directory {}: cannot be made: {}", directory.string(), error.message()));
+    throw ConfigError(fmt::format("output.directory {}: cannot be made: {}", directory.string(),
+                                  error.message()));
   }
   std::string probe = (directory / ".writable_XXXXXX").string();
   const int descriptor = mkstemp(probe.data());

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kPrefixBytes = 8;              // the header's length
+constexpr size_t kPrefixBytes = 8;                 // the header's length
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // as the format's own library
 
 struct DTypeRow {
@@ -146,9 +146,10 @@ std::string_view header_text(const std::string& path, std::span<const std::byte>
   uint64_t bytes = 0;
   if (file.size() >= kPrefixBytes) std::memcpy(&bytes, file.data(), kPrefixBytes);
   if (file.size() < kPrefixBytes || bytes > file.size() - kPrefixBytes) {
-    throw DataError(fmt::format("{}: truncated or no safetensors file: it has {} bytes; the header "
-                                "should take {} behind the first 8",
-                                path, file.size(), bytes));
+    throw DataError(
+        fmt::format("{}: truncated or no safetensors file: it has {} bytes; the header "
+                    "should take {} behind the first 8",
+                    path, file.size(), bytes));
   }
   if (bytes > kMaxHeaderBytes) {
     throw DataError(
@@ -158,8 +159,9 @@ std::string_view header_text(const std::string& path, std::span<const std::byte>
 }
 
 std::map<std::string, std::string> read_metadata(const std::string& path, const Json& entry) {
-  const bool words = entry.is_object() &&
-                     std::ranges::all_of(entry, [](const Json& value) { return value.is_string(); });
+  const bool words = entry.is_object() && std::ranges::all_of(entry, [](const Json& value) {
+                       return value.is_string();
+                     });
   if (!words) throw DataError(fmt::format("{}: __metadata__ must map words to words", path));
   return entry.get<std::map<std::string, std::string>>();
 }
@@ -170,17 +172,17 @@ void check_cover(const std::string& path, const std::vector<SafeTensor>& tensors
   const std::byte* end = data.data();
   for (const SafeTensor& tensor : tensors) {
     if (tensor.bytes.data() != end) {
-      throw DataError(fmt::format("{}: tensor {}: begins at byte {} of the data, {} the tensor before "
-                                  "it ends, at {}",
-                                  path, tensor.name, tensor.bytes.data() - data.data(),
-                                  tensor.bytes.data() < end ? "before" : "after",
-                                  end - data.data()));
+      throw DataError(
+          fmt::format("{}: tensor {}: begins at byte {} of the data, {} the tensor before "
+                      "it ends, at {}",
+                      path, tensor.name, tensor.bytes.data() - data.data(),
+                      tensor.bytes.data() < end ? "before" : "after", end - data.data()));
     }
     end += tensor.bytes.size();
   }
   if (end != data.data() + data.size()) {
-    throw DataError(fmt::format("{}: {} bytes of data, of which tensors take only the first {}", path,
-                                data.size(), end - data.data()));
+    throw DataError(fmt::format("{}: {} bytes of data, of which tensors take only the first {}",
+                                path, data.size(), end - data.data()));
   }
 }
 

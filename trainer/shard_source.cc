@@ -37,7 +37,8 @@ void check_header(const Header& header, const InputFile& file) {
   };
   if (header.magic != kMagic) fail("not a token shard: it does not begin with SPLWTOK1");
   if (header.version != kVersion) {
-    fail(fmt::format("shard version {} at byte 8; this program reads {}", header.version, kVersion));
+    fail(
+        fmt::format("shard version {} at byte 8; this program reads {}", header.version, kVersion));
   }
   if (header.bytes_per_token != 2 && header.bytes_per_token != 4) {
     fail(fmt::format("{} bytes per token at byte 12; must be 2 or 4", header.bytes_per_token));
@@ -123,8 +124,8 @@ void ShardWriter::append_ids(std::span<const int32_t> ids) {
     block.clear();
     for (const int32_t id : ids.first(count)) {
       if (id < 0 || id >= vocab_size_) {
-        throw DataError(fmt::format("{}: id {} of token {} is outside the vocabulary of {}", path_, id,
-                                    tokens_ + static_cast<int64_t>(block.size()), vocab_size_));
+        throw DataError(fmt::format("{}: id {} of token {} is outside the vocabulary of {}", path_,
+                                    id, tokens_ + static_cast<int64_t>(block.size()), vocab_size_));
       }
       block.push_back(static_cast<Id>(id));
     }

@@ -15,7 +15,8 @@ double per_second(double amount, double seconds) { return seconds > 0 ? amount /
 }  // namespace
 
 double StepRecord::tflops_per_device() const {
-  return per_second(static_cast<double>(model_flops), seconds) / 1e12 / static_cast<double>(devices);
+  return per_second(static_cast<double>(model_flops), seconds) / 1e12 /
+         static_cast<double>(devices);
 }
 
 double StepRecord::tokens_per_s_per_device() const {
@@ -42,12 +43,26 @@ Json to_json(const RunHeader& header) {
           {"config", header.config}};
 }
 
+namespace {
+
+Json router_json(const RouterStats& router) {
+  return {{"load_min", router.load_min},
+          {"load_max", router.load_max},
+          {"load_entropy", router.load_entropy},
+          {"dropped_choices", router.dropped_choices},
+          {"bias_min", router.bias_min},
+          {"bias_max", router.bias_max},
+          {"loss", router.router_loss}};
+}
+
+}  // namespace
+
 Json to_json(const StepRecord& record) {
   Json at_peak = Json::object();
   for (int i = 0; i < kMemoryClassCount; ++i) {
     at_peak[std::string(name_of(static_cast<MemoryClass>(i)))] = record.hbm_at_peak[i];
   }
-  return {{"record", "step"},
+  Json json{{"record", "step"},
           {"step", record.step},
           {"loss", record.loss},
           {"validation_loss", or_null(record.validation_loss)},
@@ -75,6 +90,9 @@ Json to_json(const StepRecord& record) {
           {"h2d_seconds", record.copies.copy_seconds_h2d},
           {"exposed_seconds", record.copies.exposed_seconds},
           {"overlap_fraction", or_null(record.overlap_fraction())}};
+  if (record.mtp_loss) json["mtp_loss"] = *record.mtp_loss;
+  if (record.router) json["router"] = router_json(*record.router);
+  return json;
 }
 
 std::string step_line(const StepRecord& record) {
@@ -92,7 +110,8 @@ std::string evaluation_line(int64_t step, double loss, int64_t target_tokens) {
 
 std::string memory_line(const PeakBytes& hbm, const std::string& device) {
   constexpr double kGiB = int64_t{1} << 30;
-  const auto used = static_cast<double>(hbm.measured), limit = static_cast<double>(hbm.capacity);
+  const auto used = static_cast<double>(hbm.measured > 0 ? hbm.measured : hbm.planned);
+  const auto limit = static_cast<double>(hbm.capacity);
   return fmt::format("Using (GB) {:.2f} / {:.2f} ({:.6f}%) on {}", used / kGiB, limit / kGiB,
                      limit > 0 ? 100 * used / limit : 0.0, device);
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "program/schedule.h"
+#include "trainer/router_stats.h"
 #include "trainer/step_stats.h"
 
 namespace spillway {
@@ -29,8 +30,8 @@ struct PeakBytes {
 
 // One training step. In JSON: "record": "step".
 struct StepRecord {
-  int64_t step = 0;  // from 0
-  double loss = 0;   // mean over the target tokens
+  int64_t step = 0;      // from 0
+  double loss = 0;       // mean over the target tokens
   double grad_norm = 0;  // before clipping
   double learning_rate = 0;
   double seconds = 0;            // of the whole step
@@ -49,6 +50,8 @@ struct StepRecord {
   int64_t scratch_bytes = 0;                                // beside the plan
   CopyBytes copied;
   StepStats copies;
+  std::optional<double> mtp_loss;     // of multi-token prediction, weighted; not part of `loss`
+  std::optional<RouterStats> router;  // mixture of experts only
 
   [[nodiscard]] double tflops_per_device() const;
   [[nodiscard]] double tokens_per_s_per_device() const;
@@ -65,7 +68,8 @@ struct StepRecord {
 // MaxText's lines, which its users' scripts parse.
 [[nodiscard]] std::string step_line(const StepRecord& record);
 [[nodiscard]] std::string evaluation_line(int64_t step, double loss, int64_t target_tokens);
-// `device` as in "cpu:0"; GB are 2^30 bytes there.
+// Of the measured peak; before anything has run, of the planned one. `device` as in "cpu:0"; GB are
+// 2^30 bytes there.
 [[nodiscard]] std::string memory_line(const PeakBytes& hbm, const std::string& device);
 
 }  // namespace spillway

@@ -12,8 +12,7 @@ ConcatSource::ConcatSource(std::vector<std::shared_ptr<const TokenSource>> parts
 void ConcatSource::read(int64_t begin, std::span<int32_t> out) const {
   auto part = std::ranges::upper_bound(begin_, begin) - begin_.begin() - 1;
   for (; !out.empty(); ++part) {
-    const int64_t count =
-        std::min(static_cast<int64_t>(out.size()), begin_.at(part + 1) - begin);
+    const int64_t count = std::min(static_cast<int64_t>(out.size()), begin_.at(part + 1) - begin);
     parts_[part]->read(begin - begin_[part], out.first(count));
     out = out.subspan(count);
     begin += count;

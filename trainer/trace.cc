@@ -41,7 +41,11 @@ class Trace {
     add({{"ph", "M"}, {"name", "process_name"}, {"pid", 0}, {"args", {{"name", "spillway"}}}});
     for (int i = 0; i < kStreamCount; ++i) {
       const std::string name(name_of(static_cast<Stream>(i)));
-      add({{"ph", "M"}, {"name", "thread_name"}, {"pid", 0}, {"tid", i}, {"args", {{"name", name}}}});
+      add({{"ph", "M"},
+           {"name", "thread_name"},
+           {"pid", 0},
+           {"tid", i},
+           {"args", {{"name", name}}}});
       add({{"ph", "M"},
            {"name", "thread_sort_index"},
            {"pid", 0},

@@ -31,7 +31,8 @@ Source open_source(const Config& config, const std::vector<std::string>& paths) 
 
 std::string describe(const std::vector<std::string>& paths) {
   if (paths.empty()) return "synthetic data";
-  return paths.size() == 1 ? paths.front() : fmt::format("{} (+{} files)", paths[0], paths.size() - 1);
+  return paths.size() == 1 ? paths.front()
+                           : fmt::format("{} (+{} files)", paths[0], paths.size() - 1);
 }
 
 }  // namespace

@@ -83,8 +83,8 @@ std::string read_text(const std::filesystem::path& path) {
   text.resize(static_cast<size_t>(in.gcount()));
   if (in.bad()) throw ConfigError(fmt::format("cannot read {}", path.string()));
   if (text.size() > kMaxFileBytes) {
-    throw ConfigError(fmt::format("{} is larger than {} bytes: not a configuration",
-                                  path.string(), kMaxFileBytes));
+    throw ConfigError(fmt::format("{} is larger than {} bytes: not a configuration", path.string(),
+                                  kMaxFileBytes));
   }
   return text;
 }
@@ -108,8 +108,8 @@ YamlNode parse_yaml(const std::string& text, const std::string& file) {
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.size() > 1) {
-      throw ConfigError(fmt::format("{}: holds {} documents; one is expected", file,
-                                    documents.size()));
+      throw ConfigError(
+          fmt::format("{}: holds {} documents; one is expected", file, documents.size()));
     }
     return Converter(file).convert(documents.empty() ? YAML::Node() : documents.front(), 0);
   } catch (const YAML::Exception& error) {

@@ -200,8 +200,7 @@ std::vector<std::string> YamlSection::keys() const {
 
 void YamlSection::fail(const std::string& key, const std::string& why) const {
   const YamlNode* node = node_.find(key);
-  throw ConfigError(
-      fmt::format("{}: {} {}", (node ? *node : node_).where(), dotted(key), why));
+  throw ConfigError(fmt::format("{}: {} {}", (node ? *node : node_).where(), dotted(key), why));
 }
 
 void YamlSection::finish() const {
@@ -230,7 +229,8 @@ const YamlNode* YamlSection::value(const std::string& key, bool required) {
   if (node || !required) return node;
   std::string misspelt;
   for (const YamlEntry& entry : node_.entries) {
-    if (std::ranges::count(legal_, entry.key) > 0 || did_you_mean(entry.key, {key}).empty()) continue;
+    if (std::ranges::count(legal_, entry.key) > 0 || did_you_mean(entry.key, {key}).empty())
+      continue;
     misspelt = fmt::format(" (but {} is there: {})", dotted(entry.key), entry.value.where());
   }
   fail(key, "is missing" + misspelt);

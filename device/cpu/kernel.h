@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
+#include "device/cpu/scratch.h"
 #include "program/op.h"
 #include "program/tensor.h"
 
@@ -16,26 +18,10 @@ struct TensorRef {
   DType dtype = DType::kF32;
   Shape shape;
 
-  [[nodiscard]] int64_t dim(int i) const { return shape[i]; }
   [[nodiscard]] int64_t elements() const { return element_count(shape); }
-};
-
-// Scratch memory that kernels of one stream share, since they run one after another. Requested while
-// binding; bytes() is known after the last bind, and the block is allocated once.
-class Scratch {
- public:
-  void require(int64_t bytes) { bytes_ = bytes > bytes_ ? bytes : bytes_; }
-  [[nodiscard]] int64_t bytes() const { return bytes_; }
-  void allocate();  // after the last bind; 2 MiB pages, touched
-  [[nodiscard]] std::byte* data() const { return data_; }
-  Scratch() = default;
-  ~Scratch();
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
- private:
-  int64_t bytes_ = 0;
-  std::byte* data_ = nullptr;
+  // As a matrix: the last dim, and all others.
+  [[nodiscard]] int64_t width() const { return shape.back(); }
+  [[nodiscard]] int64_t rows() const { return elements() / width(); }
 };
 
 struct BoundOp {
@@ -43,13 +29,17 @@ struct BoundOp {
   std::vector<TensorRef> in, out;
   std::vector<bool> accumulate;
   Attrs attrs;
-  int threads = 1;     // OpenMP threads the kernel may use
+  int threads = 1;  // OpenMP threads the kernel may use; changes no bit of a result
   Scratch* scratch = nullptr;
 };
 
 using Kernel = std::function<void()>;
 
-// Throws ConfigError when the op or its types are not supported (see unsupported()).
+// The kernel of an op. Requires room in op.scratch; whoever binds allocates that after the last bind.
+// Throws ConfigError when unsupported(op) is not empty.
 [[nodiscard]] Kernel bind(const BoundOp& op);
+
+// Empty, or why this op cannot run here. Looks at kind, types and attributes, not at addresses.
+[[nodiscard]] std::string unsupported(const BoundOp& op);
 
 }  // namespace spillway::cpu

@@ -41,14 +41,15 @@ TEST(Config, DefaultsFollowTheModel) {
 }
 
 TEST(Config, ReadsEverySection) {
-  const Config config = load_with(
-      {"precision={compute: bf16, gradients: bf16}", "activation={policy: custom, custom: "
-       "{query_proj: offload, context: remat}, max_inflight_async: 2}",
-       "device={hbm_gib: 184.3, link_gb_per_s: 5, jitter_seed: 3, poison: true}",
-       "train={steps: 20, seed: 9}", "optimizer={beta2: 0.99}",
-       "schedule={kind: wsd, learning_rate: 1e-3, decay_steps: 5, min_ratio: 0}",
-       "data={kind: text, path: [a.txt, b.txt], validation_path: c.txt, shuffle: false}",
-       "output={directory: out, trace_step: 19}"});
+  const Config config =
+      load_with({"precision={compute: bf16, gradients: bf16}",
+                 "activation={policy: custom, custom: "
+                 "{query_proj: offload, context: remat}, max_inflight_async: 2}",
+                 "device={hbm_gib: 184.3, link_gb_per_s: 5, jitter_seed: 3, poison: true}",
+                 "train={steps: 20, seed: 9}", "optimizer={beta2: 0.99}",
+                 "schedule={kind: wsd, learning_rate: 1e-3, decay_steps: 5, min_ratio: 0}",
+                 "data={kind: text, path: [a.txt, b.txt], validation_path: c.txt, shuffle: false}",
+                 "output={directory: out, trace_step: 19}"});
   EXPECT_TRUE(config.precision.separate_master());
   EXPECT_EQ(config.precision.gradients, DType::kBF16);
   EXPECT_EQ(config.activation.custom.at("query_proj"), Strategy::kOffload);
@@ -74,7 +75,8 @@ TEST(Config, ResolvedYamlReadsBackTheSame) {
       {"activation={policy: custom, custom: {query_proj: offload, context: remat}}",
        "model.rope_scaling={rope_type: llama3, factor: 8, low_freq_factor: 1, high_freq_factor: 4, "
        "original_max_position_embeddings: 8192}",
-       "data={kind: text, path: ['a b.txt', \"null\", '1.5', \"q\\\"uote: x\"], validation_path: v}",
+       "data={kind: text, path: ['a b.txt', \"null\", '1.5', \"q\\\"uote: x\"], validation_path: "
+       "v}",
        "output.directory='no'"},
   };
   for (const auto& overrides : variants) {
@@ -106,20 +108,21 @@ TEST(Config, UnknownKeysEverywhere) {
 }
 
 TEST(Config, SizesThatCannotBe) {
-  for (const std::string key : {"train.seq_len", "train.micro_batch", "train.accumulation",
-                                "train.steps", "model.vocab_size", "model.num_hidden_layers",
-                                "activation.max_inflight_async"}) {
+  for (const std::string key :
+       {"train.seq_len", "train.micro_batch", "train.accumulation", "train.steps",
+        "model.vocab_size", "model.num_hidden_layers", "activation.max_inflight_async"}) {
     EXPECT_THAT(error_with({key + "=0"}), HasSubstr(key + " is 0; must be")) << key;
   }
   EXPECT_THAT(error_with({"device.hbm_gib=0"}), HasSubstr("device.hbm_gib is 0; must be"));
+  EXPECT_THAT(error_with({"train.accumulation=2147483648"}), HasSubstr("in [1, 2147483647]"));
   EXPECT_THAT(error_with({"train.steps=10000000000", "train.seq_len=4294967296"}),
               HasSubstr("2^63 or more"));
 }
 
 // More than 2^31 tokens, sequences x steps: no product may wrap.
 TEST(Config, LongRunsAreCountedIn64Bits) {
-  const Config config = load_with(
-      {"train.steps=10000000", "train.micro_batch=512", "train.seq_len=4096"});
+  const Config config =
+      load_with({"train.steps=10000000", "train.micro_batch=512", "train.seq_len=4096"});
   EXPECT_EQ(config.train.steps * config.train.batch_tokens(), int64_t{10'000'000} * 512 * 4096);
 }
 
@@ -158,8 +161,7 @@ TEST(Config, EveryConfigThatShipsLoads) {
   for (const auto& entry : std::filesystem::directory_iterator(root / "run")) {
     EXPECT_NO_THROW((void)load_config(entry.path())) << entry.path();
     for (const auto& activation : std::filesystem::directory_iterator(root / "activation")) {
-      EXPECT_NO_THROW(
-          (void)load_config(entry.path(), {"activation=" + activation.path().string()}))
+      EXPECT_NO_THROW((void)load_config(entry.path(), {"activation=" + activation.path().string()}))
           << activation.path();
     }
     ++runs;

@@ -80,9 +80,9 @@ TEST(Safetensors, TheWriterRefusesContradictions) {
         [&] { write_safetensors(dir.path("a").string(), std::move(tensors)); });
   };
   EXPECT_THAT(error({{"x", SafeDType::kF32, {2}, bytes_of(x)}}), HasSubstr("ask for 8"));
-  EXPECT_THAT(error({{"x", SafeDType::kF32, {1}, bytes_of(x)},
-                     {"x", SafeDType::kF32, {1}, bytes_of(x)}}),
-              HasSubstr("two tensors are named x"));
+  EXPECT_THAT(
+      error({{"x", SafeDType::kF32, {1}, bytes_of(x)}, {"x", SafeDType::kF32, {1}, bytes_of(x)}}),
+      HasSubstr("two tensors are named x"));
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
 
@@ -109,9 +109,11 @@ TEST(Safetensors, EntriesThatLie) {
   EXPECT_THAT(error(R"({"dtype":"F31","shape":[1],"data_offsets":[0,4]})"),
               HasSubstr("dtype \"F31\" is none of: F32, BF16, F16, I32, I64, U8, F8_E4M3"));
   EXPECT_THAT(error(R"({"dtype":"U8","shape":[-4],"data_offsets":[0,4]})"), HasSubstr("holds -4"));
-  EXPECT_THAT(error(R"({"dtype":"U8","shape":[4.0],"data_offsets":[0,4]})"), HasSubstr("holds 4.0"));
+  EXPECT_THAT(error(R"({"dtype":"U8","shape":[4.0],"data_offsets":[0,4]})"),
+              HasSubstr("holds 4.0"));
   EXPECT_THAT(error(R"({"dtype":"U8","shape":4,"data_offsets":[0,4]})"), HasSubstr("a list"));
-  EXPECT_THAT(error(R"({"dtype":"U8","shape":[4],"data_offsets":[4,0]})"), HasSubstr("[begin, end]"));
+  EXPECT_THAT(error(R"({"dtype":"U8","shape":[4],"data_offsets":[4,0]})"),
+              HasSubstr("[begin, end]"));
   EXPECT_THAT(error(R"({"dtype":"U8","shape":[4],"data_offsets":[0]})"), HasSubstr("[begin, end]"));
   EXPECT_THAT(error(R"({"dtype":"F32","shape":[4],"data_offsets":[0,4]})"),
               HasSubstr("F32 [4] does not take the 4 bytes"));
@@ -132,11 +134,11 @@ TEST(Safetensors, EntriesThatLie) {
 
 TEST(Safetensors, TensorsCoverTheDataOnce) {
   const auto error = [](int begin, int end) {
-    return open_error(with_length(
-        fmt::format(R"({{"x":{{"dtype":"U8","shape":[4],"data_offsets":[0,4]}},)"
-                    R"("y":{{"dtype":"U8","shape":[{}],"data_offsets":[{},{}]}}}})",
-                    end - begin, begin, end),
-        "abcdefgh"));
+    return open_error(
+        with_length(fmt::format(R"({{"x":{{"dtype":"U8","shape":[4],"data_offsets":[0,4]}},)"
+                                R"("y":{{"dtype":"U8","shape":[{}],"data_offsets":[{},{}]}}}})",
+                                end - begin, begin, end),
+                    "abcdefgh"));
   };
   EXPECT_EQ(error(4, 8), "");
   EXPECT_THAT(error(2, 8), HasSubstr("tensor y: begins at byte 2 of the data, before"));
@@ -152,12 +154,13 @@ TEST(Safetensors, DamagedFilesNeverCrash) {
   write_safetensors(path, {{"model.x", SafeDType::kF32, {4, 4}, bytes_of(x)},
                            {"model.y", SafeDType::kF32, {1}, bytes_of(x).first(4)}});
   const std::string whole = dir.read("a.safetensors");
+  constexpr std::string_view kBytes = "0123456789{}[],:\"-eE\\\xff";
   std::mt19937 random(1);
   int refused = 0;
   for (int i = 0; i < 2000; ++i) {
     std::string damaged = whole;
     for (int j = 0; j < 1 + i % 3; ++j) {
-      damaged[random() % 200] = "0123456789{}[],:\"-eE\\\xff"[random() % 24];
+      damaged[random() % 200] = kBytes[random() % kBytes.size()];
     }
     if (i % 5 == 0) damaged.resize(random() % damaged.size());
     dir.write("b.safetensors", damaged);

@@ -91,8 +91,9 @@ TEST(ShardSource, FilesThatAreNoShards) {
   EXPECT_THAT(error(header(3, 2, 97) + ids), HasSubstr("3 bytes per token at byte 12"));
   EXPECT_THAT(error(header(2, 0, 97)), HasSubstr("no tokens"));
   EXPECT_THAT(error(header(2, 2, 0) + ids), HasSubstr("vocabulary of 0"));
-  EXPECT_THAT(error(header(2, 3, 97) + ids),
-              HasSubstr("truncated: the header (byte 16) promises 3 tokens, the file has room for 2"));
+  EXPECT_THAT(
+      error(header(2, 3, 97) + ids),
+      HasSubstr("truncated: the header (byte 16) promises 3 tokens, the file has room for 2"));
   EXPECT_THAT(error(header(2, 2, 97) + ids.substr(0, 3)), HasSubstr("truncated"));
   EXPECT_THAT(error(header(2, 1, 97) + ids), HasSubstr("2 bytes too long for the 1 tokens"));
   EXPECT_THAT(error(header(4, 1, 97) + ids + "x"), HasSubstr("1 bytes too long"));

@@ -12,24 +12,24 @@ StepRecord published() {
   StepRecord record;
   record.step = 7;
   record.loss = 10.123;
-  record.seconds = 9.036;
+  record.seconds = 32768 / 3626.401;  // 9.036
   record.devices = 128;
-  record.model_flops = int64_t{8'206'346'880'000'000} * 128 / 1000;
+  record.model_flops = static_cast<int64_t>(908.2e12 * record.seconds) * record.devices;
   record.tokens = record.target_tokens = 1024 * 4096;
   return record;
 }
 
 TEST(StepRecord, MaxTextsLine) {
-  StepRecord record = published();
-  record.model_flops = static_cast<int64_t>(908.2e12 * 9.036) * 128;
-  EXPECT_EQ(step_line(record),
-            "completed step: 7, seconds: 9.036, TFLOP/s/device: 908.200, Tokens/s/device: 3626.401, "
-            "total_weights: 4194304, loss: 10.123");
+  EXPECT_EQ(
+      step_line(published()),
+      "completed step: 7, seconds: 9.036, TFLOP/s/device: 908.200, Tokens/s/device: 3626.401, "
+      "total_weights: 4194304, loss: 10.123");
   EXPECT_EQ(evaluation_line(7, 2.5, 100),
             "eval metrics after step: 7, loss=2.500, total_weights=100");
-  EXPECT_EQ(memory_line({.planned = 0, .measured = int64_t{3} << 29, .capacity = int64_t{4} << 30},
-                        "cpu:0"),
-            "Using (GB) 1.50 / 4.00 (37.500000%) on cpu:0");
+  PeakBytes hbm{.planned = int64_t{2} << 30, .measured = 0, .capacity = int64_t{4} << 30};
+  EXPECT_EQ(memory_line(hbm, "cpu:0"), "Using (GB) 2.00 / 4.00 (50.000000%) on cpu:0");
+  hbm.measured = int64_t{3} << 29;
+  EXPECT_EQ(memory_line(hbm, "cpu:0"), "Using (GB) 1.50 / 4.00 (37.500000%) on cpu:0");
 }
 
 TEST(StepRecord, MfuNeedsAKnownPeak) {
@@ -56,7 +56,7 @@ TEST(StepRecord, JsonKeysCarryUnits) {
   const auto json = nlohmann::json::parse(to_json(record).dump());
   EXPECT_EQ(json["record"], "step");
   EXPECT_EQ(json["step"], 7);
-  EXPECT_EQ(json["step_seconds"], 9.036);
+  EXPECT_EQ(json["step_seconds"], record.seconds);
   EXPECT_EQ(json["validation_loss"], 2.5);
   EXPECT_EQ(json["hbm_planned_peak_bytes"], 10);
   EXPECT_EQ(json["hbm_measured_peak_bytes"], 9);

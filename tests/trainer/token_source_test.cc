@@ -75,8 +75,7 @@ TEST(SliceSource, IsAWindow) {
 TEST(SyntheticSource, DependsOnSeedAndIndexAlone) {
   const SyntheticSource a(int64_t{1} << 40, 97, 1), b(int64_t{1} << 40, 97, 2);
   const std::vector<int32_t> whole = read(a, (int64_t{1} << 40) - 1000, 1000);
-  EXPECT_EQ(read(a, (int64_t{1} << 40) - 3, 3),
-            std::vector<int32_t>(whole.end() - 3, whole.end()));
+  EXPECT_EQ(read(a, (int64_t{1} << 40) - 3, 3), std::vector<int32_t>(whole.end() - 3, whole.end()));
   EXPECT_NE(read(b, (int64_t{1} << 40) - 1000, 1000), whole);
   for (const int32_t id : whole) EXPECT_TRUE(id >= 0 && id < 97);
 }

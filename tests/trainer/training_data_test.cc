@@ -26,9 +26,8 @@ TEST(TrainingData, TheLastFractionIsForValidation) {
   const TempDir dir;
   std::string text(1000, 'a');
   std::fill(text.begin() + 900, text.end(), 'z');
-  const TrainingData data = open_training_data(config_for({.kind = DataKind::kText,
-                                                           .paths = {dir.write("a.txt", text)},
-                                                           .validation_fraction = 0.1}));
+  const TrainingData data = open_training_data(config_for(
+      {.kind = DataKind::kText, .paths = {dir.write("a.txt", text)}, .validation_fraction = 0.1}));
   EXPECT_EQ(data.train->sequences_per_epoch(), 89);
   EXPECT_EQ(data.train->options().sequences, 6);
   EXPECT_EQ(data.validation->sequences_per_epoch(), 9);

@@ -50,7 +50,8 @@ TEST(YamlSection, ReadsTypedValuesOrDefaults) {
 TEST(YamlSection, IntegersAreDecimalDigits) {
   EXPECT_EQ(section("n: 9223372036854775807").integer("n", 1), INT64_MAX);
   EXPECT_EQ(section("n: 010").integer("n", 1), 10);
-  for (const std::string bad : {"1e6", "1_000", "0x10", "1.0", "9223372036854775808", "ten", "''"}) {
+  for (const std::string bad :
+       {"1e6", "1_000", "0x10", "1.0", "9223372036854775808", "ten", "''"}) {
     EXPECT_THAT(integer_error(bad), HasSubstr("must be a whole number")) << bad;
   }
   EXPECT_THAT(integer_error("1e6"), HasSubstr("a.yaml:1: n is 1e6; "));
@@ -101,9 +102,10 @@ TEST(YamlSection, OverridesReplaceAndAdd) {
   YamlSection train = root.section("train");
   EXPECT_EQ(train.integer("steps", 1), 6);
   EXPECT_EQ(train.integer("seed", 2), 2);
-  EXPECT_EQ(error_of([&] { train.finish(); }),
-            "config error: command line: train.sead is not a key, did you mean seed?; legal: steps, "
-            "seed");
+  EXPECT_EQ(
+      error_of([&] { train.finish(); }),
+      "config error: command line: train.sead is not a key, did you mean seed?; legal: steps, "
+      "seed");
   YamlSection data = root.section("data");
   EXPECT_THAT(data.strings("path"), ElementsAre("a", "b"));
   root.finish();

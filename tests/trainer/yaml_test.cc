@@ -50,7 +50,8 @@ TEST(Yaml, BombsAreBounded) {
   EXPECT_THAT(parse_error("a: &x\n  b: *x\n"), HasSubstr("nested deeper"));
   std::string laughs = "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n";
   for (int i = 1; i < 9; ++i) {
-    laughs += fmt::format("a{0}: &a{0} [*a{1},*a{1},*a{1},*a{1},*a{1},*a{1},*a{1},*a{1}]\n", i, i - 1);
+    laughs +=
+        fmt::format("a{0}: &a{0} [*a{1},*a{1},*a{1},*a{1},*a{1},*a{1},*a{1},*a{1}]\n", i, i - 1);
   }
   EXPECT_THAT(parse_error(laughs), HasSubstr("more than 100000 values"));
   EXPECT_THAT(parse_error(std::string(100'000, '[')), HasSubstr("config error: "));
