@@ -17,6 +17,7 @@ class AdamWBuilder {
   }
 
   void add(const Tensor& param) {
+    global_ = param.global;
     const TensorId weight = declare(param.name, param.dtype, param.shape, TensorKind::kParam);
     program_.tensors[weight].init = param.init;
     const TensorId grad =
@@ -42,6 +43,18 @@ class AdamWBuilder {
                                            {Attr::kMaxNorm, optimizer_.max_grad_norm}}});
   }
 
+  // Auxiliary-loss-free balancing (Wang et al., 2024): after the step, the bias of an expert with more
+  // than its share of choices goes down by the rate, with less, up.
+  void add_router_bias(const Tensor& bias, const Tensor& load) {
+    program_.tensors.push_back(load);
+    const auto counts = static_cast<TensorId>(program_.tensors.size()) - 1;
+    global_ = false;
+    const TensorId state = declare(bias.name, bias.dtype, bias.shape, TensorKind::kState);
+    program_.backward.push_back({.kind = OpKind::kRouterBiasUpdate, .in = {counts},
+                                 .out = {state}, .accumulate = {true},
+                                 .attrs = {{Attr::kRate, optimizer_.router_bias_rate}}});
+  }
+
   [[nodiscard]] bool empty() const { return program_.forward.empty(); }
   Program finish() {
     verify(program_);
@@ -50,7 +63,8 @@ class AdamWBuilder {
 
  private:
   TensorId declare(const std::string& name, DType dtype, const Shape& shape, TensorKind kind) {
-    program_.tensors.push_back({.name = name, .dtype = dtype, .shape = shape, .kind = kind});
+    program_.tensors.push_back({.name = name, .dtype = dtype, .shape = shape, .kind = kind,
+                                .global = global_});
     return static_cast<TensorId>(program_.tensors.size()) - 1;
   }
 
@@ -58,6 +72,7 @@ class AdamWBuilder {
   Precision precision_;
   Program program_;
   TensorId norm_sq_, scalars_;
+  bool global_ = false;  // the parameter being added is named without the block's prefix
 };
 
 }  // namespace
@@ -74,7 +89,12 @@ void add_adamw(Model& model, const OptimizerConfig& optimizer, const Precision& 
     AdamWBuilder builder(model.programs[block.program].name + "_adamw", optimizer, precision);
     for (const Tensor& tensor : model.programs[block.program].tensors) {
       if (tensor.kind != TensorKind::kParam) continue;
-      if (updated.insert(block.prefix + tensor.name).second) builder.add(tensor);
+      if (updated.insert(full_name(block, tensor)).second) builder.add(tensor);
+    }
+    const Program& program = model.programs[block.program];
+    const TensorId bias = program.find(kRouterBias), load = program.find(step_io::kExpertLoad);
+    if (bias != kNoTensor && optimizer.router_bias_rate > 0) {
+      builder.add_router_bias(program.tensors[bias], program.tensors[load]);
     }
     if (builder.empty()) continue;
     block.optimizer = of_program[block.program] = static_cast<int>(model.programs.size());
@@ -87,7 +107,7 @@ int64_t Model::parameter_count() const {
   int64_t total = 0;
   for (const Block& block : blocks) {
     for (const Tensor& tensor : programs[block.program].tensors) {
-      if (tensor.kind == TensorKind::kParam && counted.insert(block.prefix + tensor.name).second) {
+      if (tensor.kind == TensorKind::kParam && counted.insert(full_name(block, tensor)).second) {
         total += element_count(tensor.shape);
       }
     }

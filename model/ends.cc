@@ -1,20 +1,32 @@
 // The ends of a model: token embedding; final norm, output projection and loss.
 #include <algorithm>
 
-#include "model/model.h"
-#include "program/builder.h"
+#include "model/layers.h"
 
 namespace spillway {
 namespace {
-
-constexpr const char* kEmbeddingWeight = "model.embed_tokens.weight";
-constexpr const char* kHeadWeight = "lm_head.weight";
 
 Init normal(const EndsConfig& config) {
   return {Init::Kind::kNormal, static_cast<float>(config.initializer_range)};
 }
 
 }  // namespace
+
+void add_chunked_loss(ProgramBuilder& b, const ChunkedLoss& c) {
+  const Attrs scale = c.weight == 1 ? Attrs{} : Attrs{{Attr::kScale, c.weight}};
+  for (int64_t begin = 0; begin < c.rows; begin += c.chunk) {
+    const int64_t end = std::min(begin + c.chunk, c.rows);
+    const std::string n = "." + std::to_string(begin / c.chunk);
+    const Attrs range{{Attr::kBegin, static_cast<double>(begin)},
+                      {Attr::kEnd, static_cast<double>(end)}};
+    const TensorId h = b.op(OpKind::kRows, "hidden" + n, {c.hidden}, range);    // [chunk, d]
+    const TensorId y = b.op(OpKind::kRows, "targets" + n, {c.targets}, range);  // [chunk]
+    const TensorId logits =
+        b.op_as(DType::kF32, OpKind::kLinear, "logits" + n, {h, c.head_weight});
+    b.accumulate(OpKind::kCrossEntropy, c.loss, "loss" + n, {logits, y, c.scalars}, scale);
+    if (c.training) b.differentiate();
+  }
+}
 
 Program embedding_program(const EndsConfig& config, const BatchShape& batch,
                           const Precision& precision) {
@@ -33,7 +45,7 @@ Program head_program(const EndsConfig& config, const BatchShape& batch, const Pr
                      bool training) {
   ProgramBuilder b(training ? "head" : "head_eval");
   b.set_grad_dtype(precision.gradients);
-  const int64_t rows = batch.tokens(), chunk = std::min(batch.loss_chunk_tokens, rows);
+  const int64_t rows = batch.tokens();
   const TensorId x = b.block_input("head_input", precision.compute, {rows, config.hidden_size});
   const TensorId norm =
       b.param("model.norm.weight", precision.compute, {config.hidden_size}, {Init::Kind::kOnes, 0});
@@ -47,17 +59,9 @@ Program head_program(const EndsConfig& config, const BatchShape& batch, const Pr
   const TensorId h = b.op(OpKind::kRmsNorm, "final_norm", {x, norm},
                           {{Attr::kEps, config.rms_norm_eps}});
   if (training) b.enter_backward();
-  for (int64_t begin = 0; begin < rows; begin += chunk) {
-    const int64_t end = std::min(begin + chunk, rows);
-    const std::string n = "." + std::to_string(begin / chunk);
-    const Attrs range{{Attr::kBegin, static_cast<double>(begin)},
-                      {Attr::kEnd, static_cast<double>(end)}};
-    const TensorId h_c = b.op(OpKind::kRows, "hidden" + n, {h}, range);      // [c, d]
-    const TensorId y_c = b.op(OpKind::kRows, "targets" + n, {targets}, range);  // [c]
-    const TensorId logits = b.op_as(DType::kF32, OpKind::kLinear, "logits" + n, {h_c, weight});
-    b.accumulate(OpKind::kCrossEntropy, loss, "loss" + n, {logits, y_c, scalars});
-    if (training) b.differentiate();
-  }
+  add_chunked_loss(b, {.hidden = h, .targets = targets, .head_weight = weight, .scalars = scalars,
+                       .loss = loss, .rows = rows, .chunk = batch.loss_chunk_tokens,
+                       .training = training});
   return training ? b.finish(kNoTensor) : b.finish_forward_only(kNoTensor);
 }
 

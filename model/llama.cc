@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "model/layers.h"
 #include "program/builder.h"
 #include "program/error.h"
 
@@ -23,59 +24,43 @@ void validate(const LlamaConfig& c) {
 
 // Names of activations are those that MaxText's users know.
 Program decoder_layer(const LlamaConfig& c, const BatchShape& batch, const Precision& precision) {
-  const int64_t T = batch.tokens(), d = c.hidden_size, f = c.intermediate_size;
+  const int64_t T = batch.tokens(), d = c.hidden_size;
   const int64_t H = c.num_attention_heads, K = c.num_key_value_heads, hd = c.head_dim;
-  const Init init{Init::Kind::kNormal, static_cast<float>(c.initializer_range)};
-  const Init ones{Init::Kind::kOnes, 0};
-
   ProgramBuilder b("decoder_layer");
   b.set_grad_dtype(precision.gradients);
-  auto weight = [&](const char* name, int64_t out, int64_t in) {
-    return b.param(name, precision.compute, {out, in}, init);
-  };
-  const TensorId x = b.block_input("decoder_layer_input", precision.compute, {T, d});
-  const TensorId input_norm = b.param("input_layernorm.weight", precision.compute, {d}, ones);
-  const TensorId wq = weight("self_attn.q_proj.weight", H * hd, d);
-  const TensorId wk = weight("self_attn.k_proj.weight", K * hd, d);
-  const TensorId wv = weight("self_attn.v_proj.weight", K * hd, d);
-  const TensorId wo = weight("self_attn.o_proj.weight", d, H * hd);
-  const TensorId post_norm =
-      b.param("post_attention_layernorm.weight", precision.compute, {d}, ones);
-  const TensorId w_gate = weight("mlp.gate_proj.weight", f, d);
-  const TensorId w_up = weight("mlp.up_proj.weight", f, d);
-  const TensorId w_down = weight("mlp.down_proj.weight", d, f);
+  LayerBuilder layer(b, precision, c.initializer_range);
   const TensorId table = b.constant("rope_table", DType::kF32, {batch.seq_len, hd / 2, 2});
-
-  const Attrs eps{{Attr::kEps, c.rms_norm_eps}};
-  auto rope_attrs = [&](int64_t heads) {
-    return Attrs{{Attr::kHeads, static_cast<double>(heads)},
+  auto rope = [&](const char* name, TensorId x, int64_t heads) {
+    return b.op(OpKind::kRope, name, {x, table},
+                {{Attr::kHeads, static_cast<double>(heads)},
                  {Attr::kHeadDim, static_cast<double>(hd)},
                  {Attr::kRopeDim, static_cast<double>(hd)},
-                 {Attr::kInterleaved, 0}};
+                 {Attr::kInterleaved, 0}});
   };
-  const Attrs attention{{Attr::kHeads, static_cast<double>(H)},
-                        {Attr::kKvHeads, static_cast<double>(K)},
-                        {Attr::kHeadDim, static_cast<double>(hd)},
-                        {Attr::kVHeadDim, static_cast<double>(hd)},
-                        {Attr::kSeq, static_cast<double>(batch.seq_len)},
-                        {Attr::kScale, 1 / std::sqrt(static_cast<double>(hd))}};
+  auto linear = [&](const char* name, TensorId x, const char* weight, int64_t out, int64_t in) {
+    return b.op(OpKind::kLinear, name, {x, layer.weight(weight, out, in)});
+  };
 
-  using enum OpKind;
-  const TensorId h = b.op(kRmsNorm, "attention_norm", {x, input_norm}, eps);        // [T, d]
-  const TensorId q0 = b.op(kLinear, "query_unrotated", {h, wq});                    // [T, H*hd]
-  const TensorId k0 = b.op(kLinear, "key_unrotated", {h, wk});                      // [T, K*hd]
-  const TensorId v = b.op(kLinear, "value_proj", {h, wv});                          // [T, K*hd]
-  const TensorId q = b.op(kRope, "query_proj", {q0, table}, rope_attrs(H));
-  const TensorId k = b.op(kRope, "key_proj", {k0, table}, rope_attrs(K));
-  const TensorId context = b.op(kAttention, "context", {q, k, v}, attention);       // [T, H*hd]
-  const TensorId o = b.op(kLinear, "out_proj", {context, wo});                      // [T, d]
-  const TensorId x2 = b.op(kAdd, "mlp_input", {x, o});
-  const TensorId h2 = b.op(kRmsNorm, "mlp_norm", {x2, post_norm}, eps);
-  const TensorId gate = b.op(kLinear, "mlpwi_0", {h2, w_gate});                     // [T, f]
-  const TensorId up = b.op(kLinear, "mlpwi_1", {h2, w_up});
-  const TensorId act = b.op(kSwiglu, "mlp_activation", {gate, up});
-  const TensorId down = b.op(kLinear, "mlpwo", {act, w_down});                      // [T, d]
-  return b.finish(b.op(kAdd, "decoder_layer_output", {x2, down}));
+  const TensorId x = b.block_input("decoder_layer_input", precision.compute, {T, d});
+  const TensorId h = layer.norm("attention_norm", "input_layernorm.weight", x, d, c.rms_norm_eps);
+  const TensorId q0 = linear("query_unrotated", h, "self_attn.q_proj.weight", H * hd, d);
+  const TensorId k0 = linear("key_unrotated", h, "self_attn.k_proj.weight", K * hd, d);
+  const TensorId v = linear("value_proj", h, "self_attn.v_proj.weight", K * hd, d);
+  const TensorId q = rope("query_proj", q0, H);                              // [T, H*hd]
+  const TensorId k = rope("key_proj", k0, K);                                // [T, K*hd]
+  const TensorId context = b.op(OpKind::kAttention, "context", {q, k, v},    // [T, H*hd]
+                                {{Attr::kHeads, static_cast<double>(H)},
+                                 {Attr::kKvHeads, static_cast<double>(K)},
+                                 {Attr::kHeadDim, static_cast<double>(hd)},
+                                 {Attr::kVHeadDim, static_cast<double>(hd)},
+                                 {Attr::kSeq, static_cast<double>(batch.seq_len)},
+                                 {Attr::kScale, 1 / std::sqrt(static_cast<double>(hd))}});
+  const TensorId o = linear("out_proj", context, "self_attn.o_proj.weight", d, H * hd);
+  const TensorId x2 = b.op(OpKind::kAdd, "mlp_input", {x, o});               // [T, d]
+  const TensorId h2 =
+      layer.norm("mlp_norm", "post_attention_layernorm.weight", x2, d, c.rms_norm_eps);
+  const TensorId down = layer.swiglu_mlp("mlp.", h2, d, c.intermediate_size);
+  return b.finish(b.op(OpKind::kAdd, "decoder_layer_output", {x2, down}));
 }
 
 }  // namespace

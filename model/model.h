@@ -35,6 +35,7 @@ struct OptimizerConfig {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
   double weight_decay = 0.1;   // decoupled; not on one-dimensional parameters (norms)
   double max_grad_norm = 1.0;  // 0: no clipping
+  double router_bias_rate = 0;  // per step, of MoE routers' correction bias; 0: it stays
 };
 
 struct Model {
@@ -52,11 +53,20 @@ inline constexpr const char* kTokens = "tokens";           // i32[T], one per mi
 inline constexpr const char* kTargets = "targets";         // i32[T], one per micro-batch; < 0: ignored
 inline constexpr const char* kScalars = "scalars";         // f32[kStepScalarCount]
 inline constexpr const char* kLoss = "loss";               // f32[1]
+inline constexpr const char* kMtpLoss = "mtp_loss";  // f32[1], with multi-token prediction only
+inline constexpr const char* kRouterLoss = "router_loss";  // f32[1], MoE with router losses only
+inline constexpr const char* kExpertLoad = "mlp.gate.load";  // i32[E+1], one per MoE block
 inline constexpr const char* kGradNormSq = "grad_norm_sq";  // f32[1]
 }  // namespace step_io
 
+// The state that the load of a MoE router moves, as Hugging Face names it within the block.
+inline constexpr const char* kRouterBias = "mlp.gate.e_score_correction_bias";
+
 // Adds an optimizer Program to every block that has parameters (model/adamw.cc).
 void add_adamw(Model& model, const OptimizerConfig& optimizer, const Precision& precision);
+
+inline constexpr const char* kEmbeddingWeight = "model.embed_tokens.weight";
+inline constexpr const char* kHeadWeight = "lm_head.weight";
 
 // The embedding block, and the head block with its evaluation twin (model/ends.cc). `tied`: the head
 // reads the embedding's weight.

@@ -1,5 +1,6 @@
 #include "model/rope.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -30,6 +31,36 @@ std::vector<double> llama3_frequencies(std::vector<double> frequencies,
     }
   }
   return frequencies;
+}
+
+std::vector<double> yarn_frequencies(int64_t rope_dim, double theta, const YarnScaling& scaling) {
+  const auto dim = static_cast<double>(rope_dim);
+  // The dimension whose frequency turns `turns` times within the original context.
+  auto dimension_of = [&](double turns) {
+    return dim *
+           std::log(static_cast<double>(scaling.original_max_position_embeddings) /
+                    (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(theta));
+  };
+  const double low = std::max(std::floor(dimension_of(scaling.beta_fast)), 0.0);
+  double high = std::min(std::ceil(dimension_of(scaling.beta_slow)), dim - 1);
+  if (low == high) high += 0.001;  // a step instead of a division by zero
+  std::vector<double> frequencies = rope_frequencies(rope_dim, theta);
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    frequencies[i] = frequencies[i] / scaling.factor * ramp + frequencies[i] * (1 - ramp);
+  }
+  return frequencies;
+}
+
+double yarn_mscale(double factor, double mscale) {
+  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
+}
+
+double yarn_amplitude(const YarnScaling& scaling) {
+  if (scaling.mscale == 0 || scaling.mscale_all_dim == 0) return yarn_mscale(scaling.factor, 1);
+  return yarn_mscale(scaling.factor, scaling.mscale) /
+         yarn_mscale(scaling.factor, scaling.mscale_all_dim);
 }
 
 std::vector<float> rope_table(const std::vector<double>& frequencies, int64_t seq_len,

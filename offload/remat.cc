@@ -37,7 +37,7 @@ class Remat {
     for (TensorId& input : op.in) input = available(input);
     for (TensorId& output : op.out) {
       Tensor tensor = program_.tensors[output];
-      tensor.name += "@remat";
+      tensor.name = recomputed_name(tensor.name);
       tensor.strategy = Strategy::kUnset;
       program_.tensors.push_back(std::move(tensor));
       output = copy_[output] = static_cast<TensorId>(program_.tensors.size()) - 1;

@@ -23,6 +23,13 @@ TensorId ProgramBuilder::param(const std::string& name, DType dtype, Shape shape
                   .kind = TensorKind::kParam, .init = init});
 }
 
+TensorId ProgramBuilder::global_param(const std::string& name, DType dtype, Shape shape,
+                                      Init init) {
+  const TensorId id = param(name, dtype, std::move(shape), init);
+  program_.tensors[id].global = true;
+  return id;
+}
+
 TensorId ProgramBuilder::constant(const std::string& name, DType dtype, Shape shape) {
   return declare({.name = name, .dtype = dtype, .shape = std::move(shape),
                   .kind = TensorKind::kConstant});
@@ -32,6 +39,16 @@ TensorId ProgramBuilder::step_io(const std::string& name, DType dtype, Shape sha
                                  bool micro_batched) {
   return declare({.name = name, .dtype = dtype, .shape = std::move(shape),
                   .kind = TensorKind::kStepIo, .micro_batched = micro_batched});
+}
+
+TensorId ProgramBuilder::block_io(const std::string& name, DType dtype, Shape shape) {
+  return declare({.name = name, .dtype = dtype, .shape = std::move(shape),
+                  .kind = TensorKind::kStepIo, .per_block = true});
+}
+
+TensorId ProgramBuilder::state(const std::string& name, DType dtype, Shape shape) {
+  return declare({.name = name, .dtype = dtype, .shape = std::move(shape),
+                  .kind = TensorKind::kState});
 }
 
 TensorId ProgramBuilder::block_input(const std::string& name, DType dtype, Shape shape) {
@@ -158,7 +175,7 @@ Gradients::Target Gradients::target(int input) {
     if (existing != builder_.gradient_.end()) return {existing->second, true};
     const TensorId grad =
         builder_.declare({.name = of.name + ".grad", .dtype = builder_.grad_dtype_,
-                          .shape = of.shape, .kind = TensorKind::kGrad});
+                          .shape = of.shape, .kind = TensorKind::kGrad, .global = of.global});
     builder_.gradient_[id] = grad;
     return {grad, true};  // lower turns the first accumulation of a step into a plain write
   }

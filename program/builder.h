@@ -16,8 +16,12 @@ class ProgramBuilder {
 
   // Declares a tensor. Values are declared by op() or block_input().
   TensorId param(const std::string& name, DType dtype, Shape shape, Init init);
+  // A parameter that blocks share: its name is complete without a block's prefix.
+  TensorId global_param(const std::string& name, DType dtype, Shape shape, Init init);
   TensorId constant(const std::string& name, DType dtype, Shape shape);
   TensorId step_io(const std::string& name, DType dtype, Shape shape, bool micro_batched = false);
+  TensorId block_io(const std::string& name, DType dtype, Shape shape);  // step io, one per block
+  TensorId state(const std::string& name, DType dtype, Shape shape);
   TensorId block_input(const std::string& name, DType dtype, Shape shape);
 
   // Appends an op; its outputs are `name` and `name`.<auxiliary>. Returns the first output.
@@ -25,6 +29,8 @@ class ProgramBuilder {
   TensorId op(OpKind kind, const std::string& name, std::vector<TensorId> in, Attrs attrs = {});
   TensorId op_as(DType dtype, OpKind kind, const std::string& name, std::vector<TensorId> in,
                  Attrs attrs = {});
+  // The i-th auxiliary output, from 1, of the op whose first output this is.
+  [[nodiscard]] static TensorId auxiliary(TensorId first, int i) { return first + i; }
   // Appends an op that adds to an existing tensor (the loss): `into+ = op(...)`.
   void accumulate(OpKind kind, TensorId into, const std::string& name, std::vector<TensorId> in,
                   Attrs attrs = {});

@@ -54,9 +54,10 @@ class Lowering {
     switch (tensor.kind) {
       case TensorKind::kValue: return block.label + "." + micro_batch + "." + tensor.name;
       case TensorKind::kStepIo:
-        return tensor.micro_batched ? micro_batch + "." + tensor.name : tensor.name;
+        return (tensor.micro_batched ? micro_batch + "." : "") +
+               (tensor.per_block ? block.prefix : "") + tensor.name;
       case TensorKind::kConstant: return tensor.name;
-      default: return block.prefix + tensor.name;
+      default: return full_name(block, tensor);
     }
   }
 
@@ -89,23 +90,29 @@ class Lowering {
     }
   }
 
+  // The buffer in which the residual stream enters the slot's block: a block that lets it pass leaves
+  // the naming to the next.
+  TensorId stream_into(const SlotOrder& slot) {
+    const Program& program = program_of(slot);
+    const bool passes = program.output != kNoTensor && program.output == program.input;
+    if (passes) return stream_into({slot.block + 1, slot.phase, slot.micro_batch});
+    const Tensor& input = program.tensors[program.input];
+    return buffer(buffer_name(slot, input), input);
+  }
+
   // The residual stream joins blocks: block b's output is block b + 1's input, and the gradients
   // likewise in the other direction.
   TensorId resolve(const SlotOrder& slot, const Program& program, TensorId id) {
-    const Tensor& tensor = program.tensors[id];
     const int m = slot.micro_batch;
     if (id == program.output && slot.block + 1 < static_cast<int>(blocks_.size())) {
-      const SlotOrder next{slot.block + 1, slot.phase, m};
-      const Program& reader = program_of(next);
-      if (reader.input != kNoTensor) {
-        const Tensor& input = reader.tensors[reader.input];
-        return buffer(buffer_name(next, input), input);
-      }
+      return stream_into({slot.block + 1, slot.phase, m});
     }
+    if (id == program.input) return stream_into(slot);
     if (id == program.d_output) {
       const auto found = incoming_gradient_.find({slot.block, m});
       if (found != incoming_gradient_.end()) return found->second;
     }
+    const Tensor& tensor = program.tensors[id];
     return buffer(buffer_name(slot, tensor), tensor);
   }
 
@@ -160,6 +167,10 @@ class Lowering {
 };
 
 }  // namespace
+
+std::string full_name(const Block& block, const Tensor& tensor) {
+  return (tensor.global ? "" : block.prefix) + tensor.name;
+}
 
 Schedule lower(const std::vector<Program>& programs, const std::vector<Block>& blocks,
                const std::vector<SlotOrder>& order) {

@@ -10,6 +10,7 @@
 namespace spillway {
 
 // A place in the model where a Program runs.
+// A Program whose output is its input adds to the loss and lets the residual stream pass.
 struct Block {
   std::string label;   // "embed", "L0", ..., "head"
   std::string prefix;  // of its parameters' names: "model.layers.0."; "" when they are global
@@ -17,6 +18,10 @@ struct Block {
   int evaluation = -1;  // what runs instead in Phase::kEval; -1: `program`, its forward list
   int optimizer = -1;   // its optimizer Program: forward is Phase::kNorm, backward kUpdate; -1: none
 };
+
+// The name of a parameter, gradient or state in the model: a complete name is its own, others follow
+// the block's prefix.
+[[nodiscard]] std::string full_name(const Block& block, const Tensor& tensor);
 
 // One slot to run: which block, which phase, which micro-batch.
 struct SlotOrder {

@@ -10,7 +10,9 @@ namespace spillway {
 std::string_view name_of(Attr attr) {
   static constexpr std::array<std::string_view, kAttrCount> kNames = {
       "eps",   "heads", "kv_heads", "head_dim", "v_head_dim", "rope_dim",     "interleaved", "seq",
-      "scale", "begin", "end",      "beta1",    "beta2",      "weight_decay", "max_norm"};
+      "scale", "begin", "end",      "beta1",    "beta2",      "weight_decay", "max_norm",    "top_k",
+      "groups", "topk_groups", "group_top", "sigmoid", "normalize", "balanced", "balance_loss",
+      "z_loss", "experts", "capacity", "rate"};
   return kNames[static_cast<int>(attr)];
 }
 

@@ -37,12 +37,57 @@ enum class OpKind : uint8_t {
                   //   {heads, kv_heads, head_dim, v_head_dim, seq, scale}: causal inside each
                   //   sequence of `seq` rows; query head h reads kv head h / (H/K)
   kAttentionBwd,  // d.q, d.k, d.v = attention_bwd(q, k, v, context, lse, d.context)
+  // -- multi-head latent attention: n = head_dim - rope_dim, r = rope_dim, v = v_head_dim -----------
+  kColumns,      // y = x[:, begin:end] = columns(x) {begin, end}
+  kPutColumns,   // d.x[:, begin:end] = put_columns(d.y) {begin, end}: like put_rows
+  kConcat,       // y = concat(a, b) {begin, end}: columns of a, then columns of b; begin is the width
+                 //   of a, end that of y
+  kMlaKey,       // key[T,H*(n+r)] = mla_key(kv_up[T,H*(n+v)], k_rot[T,r]) {heads, head_dim, rope_dim,
+                 //   v_head_dim}: each head's key is its own first n columns, then the shared k_rot
+  kMlaKeyBwd,    // d.kv_up, d.k_rot = mla_key_bwd(d.key): of d.kv_up only the key columns are written
+  kMlaValue,     // value[T,H*v] = mla_value(kv_up): each head's last v columns
+  kMlaValueBwd,  // d.kv_up = mla_value_bwd(d.value): only the value columns are written
+  // -- mixture of experts: E experts, k chosen a token, R = T*k rows (the bound; dropless: exact) -----
+  kRoute,     // weights[T,k] f32, experts[T,k] i32 = route(logits[T,E] f32[, bias[E] f32]) {top_k,
+              //   groups, topk_groups, group_top, sigmoid, normalize, scale, balanced}: scores =
+              //   sigmoid or softmax; choice by score + bias within the topk_groups groups whose
+              //   group_top best sum highest; ties to the lower index; weights = scale * score
+              //   [/ their sum + 1e-20]. balanced: token t's choice j is expert (t*k + j) % E
+  kRouteBwd,  // d.logits = route_bwd(logits, experts, d.weights): through scores, not through choice
+  kRouterLoss,     // loss[1] = router_loss(logits, experts, scalars) {seq, top_k, sigmoid,
+                   //   balance_loss, z_loss}: per sequence balance_loss * S * sum_e f_e P_e, plus z_loss
+                   //   * sum_t logsumexp(logits_t)^2, all times scalars[0]; f_e = E/(k S) * tokens
+                   //   that chose e, P_e = mean of the scores normalised over experts
+  kRouterLossBwd,  // d.logits = router_loss_bwd(logits, experts, scalars)
+  kDispatchPlan,   // order[R], offsets[E+1], place[R], all i32 = dispatch_plan(experts) {experts, seq,
+                   //   capacity}: row r < offsets[E] holds choice order[r] = t*k + j, rows sorted by
+                   //   expert, then by token; expert e's rows are offsets[e]..offsets[e+1]; place is the
+                   //   inverse, -1 for a choice dropped because its expert already had `capacity`
+                   //   rows of that sequence (0: no limit)
+  kCountExperts,   // load[E+1] i32 = count_experts(experts, offsets): choices of each expert before
+                   //   dropping; last: choices dropped
+  kDispatch,       // rows[R,d] = dispatch(x[T,d], order, offsets, place): row r = x[order[r] / k];
+                   //   rows past offsets[E] are 0; place is for the gradient
+  kDispatchBwd,    // d.x[T,d] = dispatch_bwd(d.rows, place): sum over a token's rows, in order of choice
+  kGroupedLinear,       // y[R,N] = grouped_linear(x[R,K], weight[E,N,K], offsets): each expert's rows
+                        //   times its weight^T; rows past offsets[E] are 0
+  kGroupedLinearDgrad,  // d.x[R,K] = grouped_linear_dgrad(d.y[R,N], weight, offsets)
+  kGroupedLinearWgrad,  // d.weight[E,N,K] = grouped_linear_wgrad(d.y, x, offsets): 0 for an expert
+                        //   without rows
+  kCombine,     // y[T,d] = combine(rows[R,d], weights[T,k], place): sum_j weights[t,j] * rows[place],
+                //   in order of choice; dropped choices add nothing
+  kCombineBwd,  // d.rows[R,d], d.weights[T,k] = combine_bwd(rows, weights, place, d.y)
+  kRouterBiasUpdate,  // bias += rate * sign(mean load - load_e) = router_bias_update(load) {rate}
   // -- loss -----------------------------------------------------------------------------------
+  kNextTokens,       // tokens[T], targets[T], both i32 = next_tokens(targets[T]) {seq}: what
+                     //   multi-token prediction reads and predicts: each position's target as a token (0
+                     //   for none), and the target of the position behind it (-100 at a sequence's end
+                     //   and where there is no token)
   kCrossEntropy,     // loss[1], lse[T] f32 = cross_entropy(logits[T,V] f32, targets[T] i32,
-                     //   scalars): sum over valid tokens of (lse - logit[target]) * scalars[0];
-                     //   a target < 0 is not valid
-  kCrossEntropyBwd,  // d.logits = cross_entropy_bwd(logits, lse, targets, scalars):
-                     //   (softmax - onehot) * scalars[0]; 0 for rows that are not valid
+                     //   scalars) [{scale}]: sum over valid tokens of (lse - logit[target]) *
+                     //   scalars[0] * scale; a target < 0 is not valid
+  kCrossEntropyBwd,  // d.logits = cross_entropy_bwd(logits, lse, targets, scalars) [{scale}]:
+                     //   (softmax - onehot) * scalars[0] * scale; 0 for rows that are not valid
   // -- optimizer ------------------------------------------------------------------------------
   kSumSquares,  // s[1] f32 = sum_squares(grad): summed in f64 in a fixed order
   kAdamW,       // param, [master,] m, v updated in place = adamw(grad, norm_sq, scalars)
@@ -66,9 +111,10 @@ enum StepScalar : int {
 
 enum class Attr : uint8_t {
   kEps, kHeads, kKvHeads, kHeadDim, kVHeadDim, kRopeDim, kInterleaved, kSeq, kScale, kBegin, kEnd,
-  kBeta1, kBeta2, kWeightDecay, kMaxNorm,
+  kBeta1, kBeta2, kWeightDecay, kMaxNorm, kTopK, kGroups, kTopkGroups, kGroupTop, kSigmoid,
+  kNormalize, kBalanced, kBalanceLoss, kZLoss, kExperts, kCapacity, kRate,
 };
-inline constexpr int kAttrCount = static_cast<int>(Attr::kMaxNorm) + 1;
+inline constexpr int kAttrCount = static_cast<int>(Attr::kRate) + 1;
 [[nodiscard]] std::string_view name_of(Attr attr);
 
 // A small ordered set of numbers. Integers up to 2^53 are exact.

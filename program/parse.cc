@@ -121,6 +121,10 @@ Tensor parse_tensor(const std::vector<std::string>& words) {
   for (size_t i = 3; i < words.size(); ++i) {
     if (words[i] == "micro_batched") {
       tensor.micro_batched = true;
+    } else if (words[i] == "per_block") {
+      tensor.per_block = true;
+    } else if (words[i] == "global") {
+      tensor.global = true;
     } else if (words[i] == "ones") {
       tensor.init.kind = Init::Kind::kOnes;
     } else if (words[i].starts_with("normal=")) {

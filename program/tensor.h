@@ -49,6 +49,8 @@ struct Tensor {
   Strategy strategy = Strategy::kUnset;
   Init init = {};                // kParam only
   bool micro_batched = false;    // kStepIo only: one buffer per micro-batch (tokens, targets)
+  bool global = false;           // kParam, kGrad, kState: named without the block's prefix
+  bool per_block = false;        // kStepIo only: one buffer per block (expert load)
 
   [[nodiscard]] int64_t bytes() const { return element_count(shape) * size_of(dtype); }
 };

@@ -49,6 +49,8 @@ std::string tensor_text(const Tensor& tensor) {
                                  shape_text(tensor.dtype, tensor.shape));
   if (tensor.strategy != Strategy::kUnset) text += " " + std::string(name_of(tensor.strategy));
   if (tensor.micro_batched) text += " micro_batched";
+  if (tensor.per_block) text += " per_block";
+  if (tensor.global) text += " global";
   if (tensor.init.kind == Init::Kind::kOnes) text += " ones";
   if (tensor.init.kind == Init::Kind::kNormal) text += fmt::format(" normal={}", tensor.init.stddev);
   return text + "\n";

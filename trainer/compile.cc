@@ -36,7 +36,7 @@ std::vector<PolicyRow> policy_rows(const Model& model) {
     auto add = [&](const std::vector<TensorId>& outputs) {
       const Tensor& first = layer.tensors[outputs[0]];
       PolicyRow row{layer.name, static_cast<int>(layers), first.name, 0, first.strategy,
-                    first.strategy == Strategy::kRemat};
+                    layer.find(recomputed_name(first.name)) != kNoTensor};
       for (TensorId id : outputs) {
         row.bytes += layer.tensors[id].bytes();
         row.needed |= crosses(id);

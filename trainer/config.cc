@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "trainer/config_spellings.h"
+#include "trainer/deepseek_section.h"
 #include "trainer/llama_section.h"
 #include "trainer/yaml_section.h"
 
@@ -20,6 +21,9 @@ void read_model(Config& config, YamlSection& section) {
   switch (config.family) {
     case ModelFamily::kLlama:
       config.llama = read_llama(section);
+      break;
+    case ModelFamily::kDeepseek:
+      config.deepseek = read_deepseek(section);
       break;
   }
 }
@@ -115,6 +119,8 @@ OptimizerConfig read_optimizer(YamlSection& section) {
   result.eps = section.real("eps", result.eps, kAboveZero);
   result.weight_decay = section.real("weight_decay", result.weight_decay, kZeroOrMore);
   result.max_grad_norm = section.real("max_grad_norm", result.max_grad_norm, kZeroOrMore);
+  result.router_bias_rate =
+      section.real("router_bias_rate", result.router_bias_rate, kZeroOrMore);
   section.finish();
   return result;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "model/deepseek.h"
 #include "model/llama.h"
 #include "model/model.h"
 #include "program/tensor.h"
@@ -15,7 +16,7 @@
 
 namespace spillway {
 
-enum class ModelFamily : uint8_t { kLlama };
+enum class ModelFamily : uint8_t { kLlama, kDeepseek };
 
 // Resolved against a Program by offload/policy.
 struct ActivationConfig {
@@ -65,7 +66,8 @@ struct OutputConfig {
 struct Config {
   std::string name;  // of the file, without folder and extension
   ModelFamily family = ModelFamily::kLlama;
-  LlamaConfig llama;
+  LlamaConfig llama;        // the model, of family kLlama
+  DeepseekConfig deepseek;  // the model, of family kDeepseek
   Precision precision;
   ActivationConfig activation;
   DeviceOptions device;
@@ -75,7 +77,9 @@ struct Config {
   DataConfig data;
   OutputConfig output;
 
-  [[nodiscard]] int64_t vocab_size() const { return llama.vocab_size; }
+  [[nodiscard]] int64_t vocab_size() const {
+    return family == ModelFamily::kLlama ? llama.vocab_size : deepseek.vocab_size;
+  }
 };
 
 // Reads, applies overrides such as `train.steps=20`, and checks everything that needs neither a

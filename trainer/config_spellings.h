@@ -8,8 +8,8 @@
 
 namespace spillway {
 
-inline constexpr std::array<Spelling<ModelFamily>, 1> kModelFamilies{
-    {{"llama", ModelFamily::kLlama}}};
+inline constexpr std::array<Spelling<ModelFamily>, 2> kModelFamilies{
+    {{"llama", ModelFamily::kLlama}, {"deepseek", ModelFamily::kDeepseek}}};
 
 inline constexpr std::array<Spelling<DType>, 2> kFloatTypes{
     {{"f32", DType::kF32}, {"bf16", DType::kBF16}}};

@@ -12,9 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json model_json(const Config& config) {
-  const LlamaConfig& model = config.llama;
-  Json json{{"family", spelling_of<ModelFamily>(kModelFamilies, config.family)},
+Json llama_json(const LlamaConfig& model) {
+  Json json{{"family", "llama"},
             {"vocab_size", model.vocab_size},
             {"hidden_size", model.hidden_size},
             {"intermediate_size", model.intermediate_size},
@@ -36,6 +35,65 @@ Json model_json(const Config& config) {
         {"original_max_position_embeddings", scaling->original_max_position_embeddings}};
   }
   return json;
+}
+
+Json deepseek_json(const DeepseekConfig& model) {
+  Json json{{"family", "deepseek"},
+            {"vocab_size", model.vocab_size},
+            {"hidden_size", model.hidden_size},
+            {"intermediate_size", model.intermediate_size},
+            {"num_hidden_layers", model.num_hidden_layers},
+            {"num_attention_heads", model.num_attention_heads},
+            {"q_lora_rank", model.q_lora_rank},
+            {"kv_lora_rank", model.kv_lora_rank},
+            {"qk_nope_head_dim", model.qk_nope_head_dim},
+            {"qk_rope_head_dim", model.qk_rope_head_dim},
+            {"v_head_dim", model.v_head_dim},
+            {"rope_theta", model.rope_theta},
+            {"rope_scaling", {{"type", "default"}}},
+            {"rope_interleave", model.rope_interleave},
+            {"first_k_dense_replace", model.first_k_dense_replace},
+            {"moe_layer_freq", model.moe_layer_freq},
+            {"n_routed_experts", model.n_routed_experts},
+            {"n_shared_experts", model.n_shared_experts},
+            {"num_experts_per_tok", model.num_experts_per_tok},
+            {"moe_intermediate_size", model.moe_intermediate_size},
+            {"n_group", model.n_group},
+            {"topk_group", model.topk_group},
+            {"scoring_func", model.sigmoid_scores ? "sigmoid" : "softmax"},
+            {"topk_method", "group_limited_greedy"},
+            {"group_top", model.group_top},
+            {"router_bias", model.router_bias},
+            {"norm_topk_prob", model.norm_topk_prob},
+            {"routed_scaling_factor", model.routed_scaling_factor},
+            {"seq_aux_loss", model.seq_aux_loss},
+            {"router_z_loss", model.router_z_loss},
+            {"capacity_factor", model.capacity_factor},
+            {"balanced_routing", model.balanced_routing},
+            {"num_nextn_predict_layers", model.num_nextn_predict_layers},
+            {"mtp_loss_weight", model.mtp_loss_weight},
+            {"rms_norm_eps", model.rms_norm_eps},
+            {"tie_word_embeddings", model.tie_word_embeddings},
+            {"initializer_range", model.initializer_range}};
+  if (const auto& scaling = model.rope_scaling) {
+    json["rope_scaling"] = {
+        {"type", "yarn"},
+        {"factor", scaling->factor},
+        {"original_max_position_embeddings", scaling->original_max_position_embeddings},
+        {"beta_fast", scaling->beta_fast},
+        {"beta_slow", scaling->beta_slow},
+        {"mscale", scaling->mscale},
+        {"mscale_all_dim", scaling->mscale_all_dim}};
+  }
+  return json;
+}
+
+Json model_json(const Config& config) {
+  switch (config.family) {
+    case ModelFamily::kLlama: return llama_json(config.llama);
+    case ModelFamily::kDeepseek: return deepseek_json(config.deepseek);
+  }
+  return {};
 }
 
 Json precision_json(const Precision& precision) {
@@ -86,7 +144,8 @@ Json optimizer_json(const OptimizerConfig& optimizer) {
           {"beta2", optimizer.beta2},
           {"eps", optimizer.eps},
           {"weight_decay", optimizer.weight_decay},
-          {"max_grad_norm", optimizer.max_grad_norm}};
+          {"max_grad_norm", optimizer.max_grad_norm},
+          {"router_bias_rate", optimizer.router_bias_rate}};
 }
 
 Json schedule_json(const LrSchedule& schedule) {

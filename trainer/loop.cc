@@ -108,8 +108,12 @@ class TrainingRun {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     if (step == config_.output.trace_step) {
       const std::string path = config_.output.directory + "/trace_step" + std::to_string(step) + ".json";
-      write_trace(path, session_.compiled().train.schedule, session_.timings());
-      console_.line("trace: " + path);
+      try {
+        write_trace(path, session_.compiled().train.schedule, session_.timings());
+        console_.line("trace: " + path);
+      } catch (const std::exception& error) {  // a full disk must not end the training
+        console_.line(fmt::format("trace not written: {}", error.what()));
+      }
     }
     StepRecord record = make_record(step, batch, result);
     record.learning_rate = rate;
@@ -143,6 +147,8 @@ class TrainingRun {
     record.scratch_bytes = use.scratch_bytes;
     record.copied = copy_bytes(train.schedule);
     record.copies = result.stats;
+    record.router = result.router;
+    record.mtp_loss = result.mtp_loss;
     return record;
   }
 

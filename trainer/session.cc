@@ -9,6 +9,7 @@
 #include <set>
 
 #include "device/roofline.h"
+#include "model/deepseek.h"
 #include "program/error.h"
 #include "trainer/initialize.h"
 
@@ -32,7 +33,9 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 Model build_model(const Config& config) {
   const BatchShape batch{config.train.micro_batch, config.train.seq_len,
                          config.train.loss_chunk_tokens};
-  Model model = build_llama(config.llama, batch, config.precision);
+  Model model = config.family == ModelFamily::kLlama
+                    ? build_llama(config.llama, batch, config.precision)
+                    : build_deepseek(config.deepseek, batch, config.precision);
   add_adamw(model, config.optimizer, config.precision);
   return model;
 }
@@ -74,17 +77,19 @@ void Session::initialize() {
   for (const auto& [name, values] : compiled_.model.constants) write(name, values);
   for (const Block& block : compiled_.model.blocks) {
     for (const Tensor& tensor : compiled_.model.programs[block.program].tensors) {
-      const std::string name = block.prefix + tensor.name;
+      const std::string name = full_name(block, tensor);
       if (tensor.kind == TensorKind::kParam) {
         write_parameter(name, initial_values(config_.train.seed, name, tensor.init,
                                              element_count(tensor.shape)));
       }
     }
-    if (block.optimizer < 0) continue;
-    for (const Tensor& tensor : compiled_.model.programs[block.optimizer].tensors) {
-      const bool moment = tensor.name.ends_with(".m") || tensor.name.ends_with(".v");
-      if (tensor.kind == TensorKind::kState && moment) {
-        write(block.prefix + tensor.name, std::vector<float>(element_count(tensor.shape)));
+    // Moments and router biases start at 0; masters have been written with their parameter.
+    for (int program : {block.program, block.optimizer}) {
+      if (program < 0) continue;
+      for (const Tensor& tensor : compiled_.model.programs[program].tensors) {
+        if (tensor.kind == TensorKind::kState && !tensor.name.ends_with(".master")) {
+          write(full_name(block, tensor), std::vector<float>(element_count(tensor.shape)));
+        }
       }
     }
   }
@@ -143,7 +148,7 @@ std::vector<std::string> Session::parameter_names() const {
   std::set<std::string> seen;
   for (const Block& block : compiled_.model.blocks) {
     for (const Tensor& tensor : compiled_.model.programs[block.program].tensors) {
-      const std::string name = block.prefix + tensor.name;
+      const std::string name = full_name(block, tensor);
       if (tensor.kind == TensorKind::kParam && seen.insert(name).second) names.push_back(name);
     }
   }
@@ -180,13 +185,22 @@ float Session::read_scalar(const char* name) const {
 }
 
 void Session::watch(const Batch& batch,
-                    const std::function<void(const std::string&, std::vector<float>)>& visit) {
+                    const std::function<void(const std::string&, std::vector<float>)>& visit,
+                    const std::function<void(const std::string&, std::vector<int32_t>)>&
+                        visit_integers) {
   write_batch(batch, static_cast<int>(config_.train.accumulation));
   write_scalars(0, 0, batch.valid_targets);
   train_->watch([&](int instr) {
     for (TensorId id : compiled_.train.schedule.instrs[instr].op.out) {
       const Buffer& buffer = compiled_.train.schedule.buffers[id];
-      if (buffer.dtype != DType::kI32) visit(buffer.name, read_floats(id));
+      if (buffer.dtype != DType::kI32) {
+        visit(buffer.name, read_floats(id));
+      } else if (visit_integers) {
+        std::vector<int32_t> values(element_count(buffer.shape));
+        device_->read(buffer.space, compiled_.train.plan.offset[id],
+                      std::as_writable_bytes(std::span(values)));
+        visit_integers(buffer.name, std::move(values));
+      }
     }
     return true;
   });
@@ -202,6 +216,8 @@ StepResult Session::train_step(const Batch& batch, int64_t step, double learning
   result.loss = read_scalar(step_io::kLoss);
   result.grad_norm = std::sqrt(static_cast<double>(read_scalar(step_io::kGradNormSq)));
   result.stats = step_stats(compiled_.train.schedule, train_->timings());
+  result.router = router_stats();
+  if (by_name_.contains(step_io::kMtpLoss)) result.mtp_loss = read_scalar(step_io::kMtpLoss);
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
     // The update left everything untouched, so the same step can run again, watched.
     const std::string where = train_->find_non_finite();
@@ -212,6 +228,23 @@ StepResult Session::train_step(const Batch& batch, int64_t step, double learning
         where.empty() ? "the sum over the gradients (every tensor is finite)" : where));
   }
   return result;
+}
+
+std::optional<RouterStats> Session::router_stats() const {
+  RouterStatsSum sum;
+  for (const Block& block : compiled_.model.blocks) {
+    const auto load = by_name_.find(block.prefix + step_io::kExpertLoad);
+    if (load == by_name_.end()) continue;
+    const Buffer& buffer = compiled_.train.schedule.buffers[load->second];
+    std::vector<int32_t> counts(element_count(buffer.shape));
+    device_->read(Space::kHbm, compiled_.train.plan.offset[load->second],
+                  std::as_writable_bytes(std::span(counts)));
+    const std::string bias = block.prefix + kRouterBias;
+    sum.add_layer(counts, by_name_.contains(bias) ? read(bias) : std::vector<float>{});
+  }
+  if (sum.layers() == 0) return std::nullopt;
+  const bool has_loss = by_name_.contains(step_io::kRouterLoss);
+  return sum.finish(has_loss ? read_scalar(step_io::kRouterLoss) : 0);
 }
 
 Session::Evaluation Session::evaluate(const Batch& batch) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -15,6 +16,7 @@
 #include "trainer/batcher.h"
 #include "trainer/compile.h"
 #include "trainer/config.h"
+#include "trainer/router_stats.h"
 #include "trainer/step_stats.h"
 
 namespace spillway {
@@ -24,6 +26,8 @@ struct StepResult {
   double grad_norm = 0;  // before clipping
   double seconds = 0;    // wall time of the device's run
   StepStats stats;
+  std::optional<double> mtp_loss;     // weighted; not part of `loss`
+  std::optional<RouterStats> router;  // mixture of experts only
 };
 
 // Model and pass options of a config. `compile_config` allocates nothing.
@@ -48,10 +52,11 @@ class Session {
   };
   [[nodiscard]] Evaluation evaluate(const Batch& batch);
 
-  // One training step at learning rate 0, one instruction at a time: `visit` gets every floating-point
-  // output right after it is written, by its buffer's name. For tests and for looking inside.
+  // One training step at learning rate 0, one instruction at a time: the visitors get every output
+  // right after it is written, by its buffer's name. For tests and for looking inside.
   void watch(const Batch& batch,
-             const std::function<void(const std::string&, std::vector<float>)>& visit);
+             const std::function<void(const std::string&, std::vector<float>)>& visit,
+             const std::function<void(const std::string&, std::vector<int32_t>)>& visit_integers = {});
 
   // A persistent f32 or bf16 buffer by name ("model.norm.weight"), as f32. Between steps only.
   [[nodiscard]] std::vector<float> read(const std::string& name) const;
@@ -66,6 +71,7 @@ class Session {
 
  private:
   void initialize();
+  [[nodiscard]] std::optional<RouterStats> router_stats() const;
   void write_batch(const Batch& batch, int micro_batches);
   void write_scalars(int64_t step, double learning_rate, int64_t valid_targets);
   void write_bytes(const std::string& name, std::span<const std::byte> bytes);

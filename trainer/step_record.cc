@@ -43,12 +43,26 @@ Json to_json(const RunHeader& header) {
           {"config", header.config}};
 }
 
+namespace {
+
+Json router_json(const RouterStats& router) {
+  return {{"load_min", router.load_min},
+          {"load_max", router.load_max},
+          {"load_entropy", router.load_entropy},
+          {"dropped_choices", router.dropped_choices},
+          {"bias_min", router.bias_min},
+          {"bias_max", router.bias_max},
+          {"loss", router.router_loss}};
+}
+
+}  // namespace
+
 Json to_json(const StepRecord& record) {
   Json at_peak = Json::object();
   for (int i = 0; i < kMemoryClassCount; ++i) {
     at_peak[std::string(name_of(static_cast<MemoryClass>(i)))] = record.hbm_at_peak[i];
   }
-  return {{"record", "step"},
+  Json json{{"record", "step"},
           {"step", record.step},
           {"loss", record.loss},
           {"validation_loss", or_null(record.validation_loss)},
@@ -76,6 +90,9 @@ Json to_json(const StepRecord& record) {
           {"h2d_seconds", record.copies.copy_seconds_h2d},
           {"exposed_seconds", record.copies.exposed_seconds},
           {"overlap_fraction", or_null(record.overlap_fraction())}};
+  if (record.mtp_loss) json["mtp_loss"] = *record.mtp_loss;
+  if (record.router) json["router"] = router_json(*record.router);
+  return json;
 }
 
 std::string step_line(const StepRecord& record) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "program/schedule.h"
+#include "trainer/router_stats.h"
 #include "trainer/step_stats.h"
 
 namespace spillway {
@@ -49,6 +50,8 @@ struct StepRecord {
   int64_t scratch_bytes = 0;                                // beside the plan
   CopyBytes copied;
   StepStats copies;
+  std::optional<double> mtp_loss;     // of multi-token prediction, weighted; not part of `loss`
+  std::optional<RouterStats> router;  // mixture of experts only
 
   [[nodiscard]] double tflops_per_device() const;
   [[nodiscard]] double tokens_per_s_per_device() const;

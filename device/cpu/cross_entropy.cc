@@ -61,6 +61,15 @@ float log_sum_exp(const TensorRef& logits, int64_t row) {
   return static_cast<float>(double{highest} + std::log(total));
 }
 
+// What the loss of a row counts: 1 / valid tokens, times the loss's weight.
+float row_scale(const TensorRef& scalars, float weight) {
+  return elements_of<float>(scalars)[kInverseValidTokens] * weight;
+}
+
+float weight_of(const Attrs& attrs) {
+  return attrs.has(Attr::kScale) ? static_cast<float>(attrs.real(Attr::kScale)) : 1.0f;
+}
+
 float element(const TensorRef& tensor, int64_t at) {
   float buffer;
   return *load(tensor, at, 1, &buffer);
@@ -72,7 +81,8 @@ Kernel bind_cross_entropy(const BoundOp& op) {
   const int64_t rows = op.in[0].rows();
   return [logits = op.in[0], targets = op.in[1], scalars = op.in[2], loss = op.out[0],
           lse = op.out[1], add_loss = bool{op.accumulate[0]}, add_lse = bool{op.accumulate[1]},
-          threads = op.threads, space = Workspace(op, rows, 0), rows] {
+          threads = op.threads, space = Workspace(op, rows, 0), rows,
+          weight = weight_of(op.attrs)] {
     const int64_t vocabulary = logits.width();
     check_targets(targets, vocabulary);
     const int32_t* target = elements_of<int32_t>(targets);
@@ -84,7 +94,7 @@ Kernel bind_cross_entropy(const BoundOp& op) {
       if (target[row] < 0) continue;
       sum += double{row_lse[row]} - element(logits, row * vocabulary + target[row]);
     }
-    const auto total = static_cast<float>(sum * elements_of<float>(scalars)[kInverseValidTokens]);
+    const auto total = static_cast<float>(sum * row_scale(scalars, weight));
     store(loss, 0, 1, add_loss, &total);
     store(lse, 0, rows, add_lse, row_lse);
   };
@@ -92,10 +102,11 @@ Kernel bind_cross_entropy(const BoundOp& op) {
 
 Kernel bind_cross_entropy_bwd(const BoundOp& op) {
   return [logits = op.in[0], lse = op.in[1], targets = op.in[2], scalars = op.in[3],
-          d_logits = op.out[0], accumulate = bool{op.accumulate[0]}, threads = op.threads] {
+          d_logits = op.out[0], accumulate = bool{op.accumulate[0]}, threads = op.threads,
+          weight = weight_of(op.attrs)] {
     const int64_t vocabulary = logits.width();
     check_targets(targets, vocabulary);
-    const float scale = elements_of<float>(scalars)[kInverseValidTokens];
+    const float scale = row_scale(scalars, weight);
     for_each_row(logits.rows(), vocabulary, threads, [&](int64_t row, int) {
       const int64_t right = elements_of<int32_t>(targets)[row];
       const float row_lse = elements_of<float>(lse)[row];

@@ -72,6 +72,36 @@ inline Config tiny_llama(int64_t layers) {
   return config;
 }
 
+// A tiny DeepSeek-V3: MoE and dense layers in turn, 8 experts in 4 groups, 3 chosen, 1 shared, YaRN.
+inline Config tiny_deepseek() {
+  Config config = tiny_llama(1);
+  config.family = ModelFamily::kDeepseek;
+  DeepseekConfig& c = config.deepseek;
+  c.vocab_size = 97;
+  c.hidden_size = 32;
+  c.num_hidden_layers = 4;
+  c.num_attention_heads = 4;
+  c.intermediate_size = 48;
+  c.first_k_dense_replace = 0;
+  c.moe_layer_freq = 2;
+  c.q_lora_rank = 24;
+  c.kv_lora_rank = 16;
+  c.qk_nope_head_dim = 8;
+  c.qk_rope_head_dim = 4;
+  c.v_head_dim = 12;
+  c.n_routed_experts = 8;
+  c.n_shared_experts = 1;
+  c.num_experts_per_tok = 3;
+  c.moe_intermediate_size = 16;
+  c.n_group = 4;
+  c.topk_group = 2;
+  c.routed_scaling_factor = 2.5;
+  c.rope_scaling = YarnScaling{.factor = 40, .original_max_position_embeddings = 16, .mscale = 1,
+                               .mscale_all_dim = 1};
+  config.optimizer.router_bias_rate = 1e-2;
+  return config;
+}
+
 struct NamedStrategy {
   const char* name;
   const char* policy;
