@@ -80,6 +80,12 @@ Program mtp_evaluation(const DeepseekConfig& c, const BatchShape& batch,
       b.block_input("mtp_input", precision.compute, {batch.tokens(), c.hidden_size}));
 }
 
+std::vector<float> position_table(const DeepseekConfig& c, int64_t seq_len) {
+  if (!c.rope_scaling) return rope_table(rope_frequencies(c.qk_rope_head_dim, c.rope_theta), seq_len);
+  return rope_table(yarn_frequencies(c.qk_rope_head_dim, c.rope_theta, *c.rope_scaling), seq_len,
+                    yarn_amplitude(*c.rope_scaling));
+}
+
 void require(bool condition, const std::string& what) {
   if (!condition) throw ConfigError(what);
 }
@@ -153,11 +159,7 @@ Model build_deepseek(const DeepseekConfig& c, const BatchShape& batch, const Pre
   model.blocks.push_back({.label = "head", .prefix = "", .program = head,
                           .evaluation = add_program(head_program(ends, batch, precision, false))});
 
-  const std::vector<double> frequencies =
-      c.rope_scaling ? yarn_frequencies(c.qk_rope_head_dim, c.rope_theta, *c.rope_scaling)
-                     : rope_frequencies(c.qk_rope_head_dim, c.rope_theta);
-  const double amplitude = c.rope_scaling ? yarn_amplitude(*c.rope_scaling) : 1;
-  model.constants["rope_table"] = rope_table(frequencies, batch.seq_len, amplitude);
+  model.constants["rope_table"] = position_table(c, batch.seq_len);
   return model;
 }
 
