@@ -15,7 +15,7 @@ struct LatencyHiding {
   int max_inflight_async = 8;
   // Copies are taken to last this many times their estimate: the larger, the earlier they start and
   // the more memory they hold. 0: no overlap beyond the copy's own place.
-  double margin = 1.25;
+  double margin = 2;
 };
 
 // Moves the copies that transfer() placed onto the d2h and h2d streams. A copy out is issued right

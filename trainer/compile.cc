@@ -60,7 +60,7 @@ bool fits(const MemoryPlan& plan, const CompileOptions& options) {
 Step place_and_plan(const Schedule& transferred, const CompileOptions& options,
                     const CostModel& cost) {
   Step step;
-  for (double margin : {1.25, 0.6, 0.0}) {
+  for (double margin : {2.0, 1.25, 0.6, 0.0}) {
     step.schedule = transferred;
     if (options.latency_hiding) {
       hide_latency(step.schedule,

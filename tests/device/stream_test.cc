@@ -70,7 +70,7 @@ TEST(StreamThread, GrowsWhileIdle) {
     stream.run(recorder, i);
     if (i % 10 != 9) continue;
     stream.drain();
-    stream.reserve(i * 10);
+    stream.reserve(int64_t{10} * i);
   }
   stream.drain();
   EXPECT_TRUE(recorder.in_order_);

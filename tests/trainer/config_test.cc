@@ -166,7 +166,7 @@ TEST(Config, EveryConfigThatShipsLoads) {
     }
     ++runs;
   }
-  EXPECT_EQ(runs, 5);
+  EXPECT_GE(runs, 9);
 }
 
 }  // namespace
