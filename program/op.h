@@ -52,7 +52,8 @@ enum class OpKind : uint8_t {
               //   groups, topk_groups, group_top, sigmoid, normalize, scale, balanced}: scores =
               //   sigmoid or softmax; choice by score + bias within the topk_groups groups whose
               //   group_top best sum highest; ties to the lower index; weights = scale * score
-              //   [/ their sum + 1e-20]. balanced: token t's choice j is expert (t*k + j) % E
+              //   [/ (their sum + 1e-20)]; choices in descending order of score + bias, NaN above
+              //   every number. balanced: token t's choice j is expert (t*k + j) % E
   kRouteBwd,  // d.logits = route_bwd(logits, experts, d.weights): through scores, not through choice
   kRouterLoss,     // loss[1] = router_loss(logits, experts, scalars) {seq, top_k, sigmoid,
                    //   balance_loss, z_loss}: per sequence balance_loss * S * sum_e f_e P_e, plus z_loss
@@ -63,7 +64,7 @@ enum class OpKind : uint8_t {
                    //   capacity}: row r < offsets[E] holds choice order[r] = t*k + j, rows sorted by
                    //   expert, then by token; expert e's rows are offsets[e]..offsets[e+1]; place is the
                    //   inverse, -1 for a choice dropped because its expert already had `capacity`
-                   //   rows of that sequence (0: no limit)
+                   //   rows of that sequence (0: no limit); order past offsets[E] is -1
   kCountExperts,   // load[E+1] i32 = count_experts(experts, offsets): choices of each expert before
                    //   dropping; last: choices dropped
   kDispatch,       // rows[R,d] = dispatch(x[T,d], order, offsets, place): row r = x[order[r] / k];
