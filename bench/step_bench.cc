@@ -55,6 +55,25 @@ std::map<Product, int> products(const Schedule& schedule) {
       case OpKind::kLinearWgrad:
         ++counts[{'T', 'N', dim(in[0], 1), dim(in[1], 1), dim(in[0], 0)}];
         break;
+      // Experts share the rows evenly here; a dense product for each.
+      case OpKind::kGroupedLinear: {
+        const int64_t experts = dim(in[1], 0);
+        counts[{'N', 'T', dim(in[0], 0) / experts, dim(in[1], 1), dim(in[0], 1)}] +=
+            static_cast<int>(experts);
+        break;
+      }
+      case OpKind::kGroupedLinearDgrad: {
+        const int64_t experts = dim(in[1], 0);
+        counts[{'N', 'N', dim(in[0], 0) / experts, dim(in[1], 2), dim(in[0], 1)}] +=
+            static_cast<int>(experts);
+        break;
+      }
+      case OpKind::kGroupedLinearWgrad: {
+        const int64_t experts = dim(in[2], 0) - 1;
+        counts[{'T', 'N', dim(in[0], 1), dim(in[1], 1), dim(in[0], 0) / experts}] +=
+            static_cast<int>(experts);
+        break;
+      }
       default: break;
     }
   }
