@@ -88,6 +88,9 @@ class TrainingRun {
     console_.line(fmt::format("{}: {} parameters, {:.3f} MFLOP per token, {} tokens a step, policy {}",
                               config_.name, parameters, flops_per_token * 1e-6,
                               config_.train.batch_tokens(), config_.activation.policy));
+    if (config_.family == ModelFamily::kDeepseek && config_.deepseek.balanced_routing) {
+      console_.line("routing is balanced by force: experts are not chosen by score (a benchmark)");
+    }
     PeakBytes planned = hbm_peak();
     planned.measured = planned.planned;  // nothing has run yet
     console_.line(memory_line(planned, session_.device().name() + ":0") + " (planned)");

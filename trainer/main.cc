@@ -28,8 +28,21 @@ CLI::App* add_command(CLI::App& app, const char* name, const char* help, Argumen
   return command;
 }
 
+// A published config.json does not say these; nobody should have to guess what they are.
+void print_training_settings(const Config& config) {
+  if (config.family != ModelFamily::kDeepseek) return;
+  const DeepseekConfig& c = config.deepseek;
+  std::cout << "Training-only settings of the model: seq_aux_loss " << c.seq_aux_loss
+            << ", router_z_loss " << c.router_z_loss << ", capacity_factor " << c.capacity_factor
+            << (c.capacity_factor == 0 ? " (dropless)" : "") << ", balanced_routing "
+            << (c.balanced_routing ? "true" : "false") << ", num_nextn_predict_layers "
+            << c.num_nextn_predict_layers << ", mtp_loss_weight " << c.mtp_loss_weight
+            << ", optimizer.router_bias_rate " << config.optimizer.router_bias_rate << "\n\n";
+}
+
 void explain_command(const Arguments& arguments) {
   const Config config = load_config(arguments.config, arguments.overrides);
+  print_training_settings(config);
   explain(std::cout, compile_config(config, true),
           {.schedule = arguments.schedule,
            .programs = arguments.programs,
