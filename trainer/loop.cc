@@ -53,7 +53,6 @@ class TrainingRun {
 
   int run() {
     begin();
-    const InterruptGuard guard;
     for (int64_t step = 0; step < config_.train.steps; ++step) {
       one_step(step);
       if (InterruptGuard::interrupted()) {
@@ -172,6 +171,7 @@ class TrainingRun {
     return loss;
   }
 
+  const InterruptGuard guard_;  // first: an interrupt during start-up also ends after a whole step
   const Config& config_;
   std::unique_ptr<MetricsLog> metrics_;  // the folder is proved writable before anything else
   TrainingData data_;

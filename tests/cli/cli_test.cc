@@ -137,9 +137,14 @@ TEST_F(Cli, EmptyTextIsNamed) {
 }
 
 TEST_F(Cli, InterruptFinishesTheStepAndKeepsTheMetrics) {
-  const Result result = shell("timeout --signal=INT --kill-after=20 2 " + std::string(SPILLWAY_BINARY) +
-                              " train " + (folder_ / "run.yaml").string() +
-                              " train.steps=1000000; true");
+  // Interrupts once a step has been recorded: no guess at how long this machine takes to start. Job
+  // control (-m), or the shell would start its background job with SIGINT ignored.
+  const Result result = shell(
+      "bash -mc '" + std::string(SPILLWAY_BINARY) + " train " + (folder_ / "run.yaml").string() +
+      " train.steps=100000000 & for i in $(seq 600); do grep -qs hbm_measured_peak_bytes " +
+      (folder_ / "out" / "metrics.jsonl").string() +
+      " && break; sleep 0.1; done; kill -INT $!; wait $!'");
+  EXPECT_EQ(result.status, 130);
   EXPECT_THAT(result.output, HasSubstr("interrupted: stopped after step"));
   std::ifstream metrics(folder_ / "out" / "metrics.jsonl");
   std::string last;
