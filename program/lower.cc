@@ -68,7 +68,8 @@ class Lowering {
       schedule_.buffers.push_back({.name = name, .dtype = tensor.dtype, .shape = tensor.shape,
                                    .memory = memory_class(tensor.kind),
                                    .persistent = is_persistent(tensor.kind),
-                                   .offload = tensor.strategy == Strategy::kOffload});
+                                   .offload = tensor.strategy == Strategy::kOffload,
+                                   .shard_axes = tensor.shard_axes});
     } else if (schedule_.buffers[found->second].shape != tensor.shape ||
                schedule_.buffers[found->second].dtype != tensor.dtype) {
       throw VerifyError(name + " has two types");

@@ -14,8 +14,9 @@ namespace spillway {
 // inside every op; results are rounded to the output's dtype once. Inputs and outputs in order:
 enum class OpKind : uint8_t {
   // -- token and row-wise ---------------------------------------------------------------------
-  kEmbedding,     // y[T,d] = embedding(tokens[T] i32, weight[V,d])
-  kEmbeddingBwd,  // d.weight[V,d] = embedding_bwd(tokens, d.y): rows summed in token order
+  kEmbedding,     // y[T,d] = embedding(tokens[T] i32, weight[V,d]) [{begin}]: begin: the first token
+                  //   that weight holds, default 0; a token outside gives a row of zeros
+  kEmbeddingBwd,  // d.weight[V,d] = embedding_bwd(tokens, d.y) [{begin}]: rows summed in token order
   kRmsNorm,       // y[T,d], rstd[T] f32 = rmsnorm(x, weight[d]) {eps}
   kRmsNormBwd,    // d.x, d.weight = rmsnorm_bwd(x, weight, rstd, d.y)
   kAdd,           // y = add(a, b)
@@ -79,6 +80,24 @@ enum class OpKind : uint8_t {
                 //   in order of choice; dropped choices add nothing
   kCombineBwd,  // d.rows[R,d], d.weights[T,k] = combine_bwd(rows, weights, place, d.y)
   kRouterBiasUpdate,  // bias += rate * sign(mean load - load_e) = router_bias_update(load) {rate}
+  // -- experts on other ranks: P ranks, rank p has experts [p*E/P, (p+1)*E/P) and rows [B,d] for them;
+  //    all_offsets[P,E+1] are the ranks' dispatch plans, one after another --------------------------
+  kExpertOffsets,  // offsets[E/P+1] i32 = expert_offsets(all_offsets) {part, rows}: where each of part's
+                   //   experts begins among the rows it gets, sorted by expert, then by rank; nothing
+                   //   passes rows (= B)
+  kExchangeRows,   // y[B,d] = exchange_rows(x[R,d], all_offsets) {axes, parts, part, rows, drop}: every row
+                   //   goes to its expert's rank; rows past the last one are 0. What would land past
+                   //   B: drop 1: is left out, drop 0: ends the run with an error that names both
+  kReturnRows,     // x[R,d] = return_rows(y[B,d], all_offsets) {axes, parts, part, rows, drop}: back to where
+                   //   exchange_rows took them from; rows that were left out, and past offsets[E], are 0
+  kCountOverflow,  // load[E+1] i32 = count_overflow(all_offsets) {parts, part, rows}: 0, and last: part's own
+                   //   rows that were left out
+  // -- collectives, over the ranks that differ only in `axes` (parallel/mesh.h), in rank order. Part p
+  //    of N elements is elements [p*s, min((p+1)*s, N)), s = ceil(N/parts) ---------------------------
+  kAllGather,      // y = all_gather(x) {axes, parts}: x is one's own part of y, zeros behind it up to s
+  kReduceScatter,  // y[s] = reduce_scatter(x) {axes, parts}: own part of the sum of all x, f32 sums in
+                   //   rank order; 0 behind it up to s
+  kAllReduce,      // x = all_reduce(x) {axes, parts}: in place, the sum of all x, in rank order
   // -- loss -----------------------------------------------------------------------------------
   kNextTokens,       // tokens[T], targets[T], both i32 = next_tokens(targets[T]) {seq}: what
                      //   multi-token prediction reads and predicts: each position's target as a token (0
@@ -87,8 +106,14 @@ enum class OpKind : uint8_t {
   kCrossEntropy,     // loss[1], lse[T] f32 = cross_entropy(logits[T,V] f32, targets[T] i32,
                      //   scalars) [{scale}]: sum over valid tokens of (lse - logit[target]) *
                      //   scalars[0] * scale; a target < 0 is not valid
-  kCrossEntropyBwd,  // d.logits = cross_entropy_bwd(logits, lse, targets, scalars) [{scale}]:
-                     //   (softmax - onehot) * scalars[0] * scale; 0 for rows that are not valid
+  kCrossEntropyBwd,  // d.logits = cross_entropy_bwd(logits, lse, targets, scalars) [{scale, begin,
+                     //   end}]: (softmax - onehot) * scalars[0] * scale; 0 for rows that are not
+                     //   valid. begin, end: column j is token begin + j; 0 where that is >= end
+  kVocabStats,  // stats[T,2] f32 = vocab_stats(logits[T,V'] f32, targets) {begin, end}: of the columns
+                //   whose token begin + j is below end: logsumexp (-inf: there is none), and the
+                //   target's logit (0: not among them)
+  kVocabLoss,   // loss[1], lse[T] f32 = vocab_loss(stats[P*T,2], targets[T], scalars) [{scale}]: as
+                //   cross_entropy, of the stats of P parts of the vocabulary, one after another
   // -- optimizer ------------------------------------------------------------------------------
   kSumSquares,  // s[1] f32 = sum_squares(grad): summed in f64 in a fixed order
   kAdamW,       // param, [master,] m, v updated in place = adamw(grad, norm_sq, scalars)
@@ -113,9 +138,10 @@ enum StepScalar : int {
 enum class Attr : uint8_t {
   kEps, kHeads, kKvHeads, kHeadDim, kVHeadDim, kRopeDim, kInterleaved, kSeq, kScale, kBegin, kEnd,
   kBeta1, kBeta2, kWeightDecay, kMaxNorm, kTopK, kGroups, kTopkGroups, kGroupTop, kSigmoid,
-  kNormalize, kBalanced, kBalanceLoss, kZLoss, kExperts, kCapacity, kRate,
+  kNormalize, kBalanced, kBalanceLoss, kZLoss, kExperts, kCapacity, kRate, kAxes, kParts, kPart,
+  kRows, kDrop,
 };
-inline constexpr int kAttrCount = static_cast<int>(Attr::kRate) + 1;
+inline constexpr int kAttrCount = static_cast<int>(Attr::kDrop) + 1;
 [[nodiscard]] std::string_view name_of(Attr attr);
 
 // A small ordered set of numbers. Integers up to 2^53 are exact.

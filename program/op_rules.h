@@ -39,6 +39,13 @@ std::vector<Tensor> infer_dispatch(const Tensors& in, const Attrs&, DType);
 std::vector<Tensor> infer_grouped_linear(const Tensors& in, const Attrs&, DType dtype);
 std::vector<Tensor> infer_combine(const Tensors& in, const Attrs&, DType);
 std::vector<Tensor> infer_combine_bwd(const Tensors& in, const Attrs&, DType);
+std::vector<Tensor> infer_vocab_stats(const Tensors& in, const Attrs&, DType);
+std::vector<Tensor> infer_vocab_loss(const Tensors& in, const Attrs&, DType);
+std::vector<Tensor> infer_expert_offsets(const Tensors& in, const Attrs& attrs, DType);
+std::vector<Tensor> infer_exchange_rows(const Tensors& in, const Attrs& attrs, DType);
+std::vector<Tensor> infer_count_overflow(const Tensors& in, const Attrs&, DType);
+std::vector<Tensor> infer_all_gather(const Tensors& in, const Attrs& attrs, DType);
+std::vector<Tensor> infer_reduce_scatter(const Tensors& in, const Attrs& attrs, DType);
 
 // Gradients (op_gradients.cc).
 void embedding_backward(const Op& op, Gradients& g);

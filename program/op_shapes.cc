@@ -182,4 +182,44 @@ std::vector<Tensor> infer_combine(const Tensors& in, const Attrs&, DType) {
 std::vector<Tensor> infer_combine_bwd(const Tensors& in, const Attrs&, DType) {
   return {like(*in[0]), like(*in[1])};
 }
+
+std::vector<Tensor> infer_vocab_stats(const Tensors& in, const Attrs&, DType) {
+  require(in[0]->dtype == DType::kF32, "vocab_stats: logits are f32");
+  require(in[1]->shape[0] == in[0]->shape[0], "vocab_stats: a target a row");
+  return {value(DType::kF32, {in[0]->shape[0], 2})};
+}
+
+std::vector<Tensor> infer_vocab_loss(const Tensors& in, const Attrs&, DType) {
+  require(in[0]->shape[0] % in[1]->shape[0] == 0, "vocab_loss: stats[P*T,2], targets[T]");
+  return {value(DType::kF32, {1}), value(DType::kF32, {in[1]->shape[0]})};
+}
+
+std::vector<Tensor> infer_expert_offsets(const Tensors& in, const Attrs&, DType) {
+  const int64_t parts = in[0]->shape[0], experts = in[0]->shape[1] - 1;
+  require(experts % parts == 0, "expert_offsets: as many experts a rank");
+  return {value(DType::kI32, {experts / parts + 1})};
+}
+
+std::vector<Tensor> infer_exchange_rows(const Tensors& in, const Attrs& attrs, DType) {
+  require(in[1]->shape[0] == attrs.integer(Attr::kParts), "exchange_rows: all_offsets[P,E+1]");
+  return {value(in[0]->dtype, {attrs.integer(Attr::kRows), in[0]->shape[1]})};
+}
+
+std::vector<Tensor> infer_count_overflow(const Tensors& in, const Attrs&, DType) {
+  return {value(DType::kI32, {in[0]->shape[1]})};
+}
+
+std::vector<Tensor> infer_all_gather(const Tensors& in, const Attrs& attrs, DType) {
+  Shape shape = in[0]->shape;
+  shape[0] *= attrs.integer(Attr::kParts);
+  return {value(in[0]->dtype, shape)};
+}
+
+std::vector<Tensor> infer_reduce_scatter(const Tensors& in, const Attrs& attrs, DType) {
+  Shape shape = in[0]->shape;
+  require(shape[0] % attrs.integer(Attr::kParts) == 0, "reduce_scatter: as many rows a part");
+  shape[0] /= attrs.integer(Attr::kParts);
+  return {value(in[0]->dtype, shape)};
+}
+
 }  // namespace spillway::rules

@@ -106,6 +106,34 @@ bool is_copy_to_device(const Schedule& schedule, const Instr& instr) {
   return instr.op.kind == OpKind::kCopy && schedule.buffers[instr.op.in[0]].space == Space::kHost;
 }
 
+bool is_collective(OpKind kind) {
+  switch (kind) {
+    case OpKind::kAllGather:
+    case OpKind::kReduceScatter:
+    case OpKind::kAllReduce:
+    case OpKind::kExchangeRows:
+    case OpKind::kReturnRows: return true;
+    default: return false;
+  }
+}
+
+int64_t sent_bytes(const Schedule& schedule, const Instr& instr) {
+  if (!is_collective(instr.op.kind)) return 0;
+  const int64_t in = schedule.buffers[instr.op.in[0]].bytes();
+  const int64_t parts = instr.op.attrs.integer(Attr::kParts);
+  switch (instr.op.kind) {
+    case OpKind::kAllGather: return in * (parts - 1);
+    case OpKind::kAllReduce: return 2 * in / parts * (parts - 1);
+    default: return in / parts * (parts - 1);  // rows of experts: when routing is balanced
+  }
+}
+
+int64_t sent_bytes(const Schedule& schedule) {
+  int64_t total = 0;
+  for (const Instr& instr : schedule.instrs) total += sent_bytes(schedule, instr);
+  return total;
+}
+
 CopyBytes copy_bytes(const Schedule& schedule) {
   CopyBytes total;
   for (const Instr& instr : schedule.instrs) {

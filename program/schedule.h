@@ -39,6 +39,7 @@ struct Buffer {
   bool persistent = false;  // lives across steps; else from its first write to its kFree
   bool offload = false;     // set by lower from the policy, cleared by transfer
   std::string activation = {};  // the policy's name for it ("query_proj"); "" for anything else
+  uint8_t shard_axes = 0;  // of a parameter, its gradient and state: see Tensor; cleared by gather
 
   [[nodiscard]] int64_t bytes() const { return element_count(shape) * size_of(dtype); }
 };
@@ -79,6 +80,11 @@ struct CopyBytes {
 [[nodiscard]] CopyBytes copy_bytes(const Schedule& schedule);
 [[nodiscard]] bool is_copy_to_host(const Schedule& schedule, const Instr& instr);
 [[nodiscard]] bool is_copy_to_device(const Schedule& schedule, const Instr& instr);
+// An op that ranks do together: it goes on the comm stream once latency is hidden.
+[[nodiscard]] bool is_collective(OpKind kind);
+// Bytes that this rank sends to others in one step.
+[[nodiscard]] int64_t sent_bytes(const Schedule& schedule);
+[[nodiscard]] int64_t sent_bytes(const Schedule& schedule, const Instr& instr);
 
 // Buffers an instruction reads or writes: inputs and outputs, without duplicates. kFree counts as a
 // write: whatever still reads the buffer comes before it.

@@ -35,6 +35,16 @@ enum class TensorKind : uint8_t {
 enum class Strategy : uint8_t { kUnset, kDevice, kRemat, kOffload };
 [[nodiscard]] std::string_view name_of(Strategy strategy);  // "-", "device", "remat", "offload"
 
+// What a dim of a parameter counts: how parallel/shard divides it over a mesh. kWhole is never divided.
+enum class Dim : uint8_t {
+  kWhole,
+  kHeads,    // query heads (or heads, where keys have their own each), a whole number of them a part
+  kKvHeads,  // key/value heads: with more ranks than heads, neighbours share one
+  kMlp,      // the inner width of a feed-forward block
+  kVocab,    // the vocabulary, padded up to equal parts
+  kExperts,
+};
+
 // How a parameter starts. Values depend only on (seed, parameter name, element index).
 struct Init {
   enum class Kind : uint8_t { kZeros, kOnes, kNormal } kind = Kind::kZeros;
@@ -51,6 +61,13 @@ struct Tensor {
   bool micro_batched = false;    // kStepIo only: one buffer per micro-batch (tokens, targets)
   bool global = false;           // kParam, kGrad, kState: named without the block's prefix
   bool per_block = false;        // kStepIo only: one buffer per block (expert load)
+  std::vector<Dim> dims = {};    // kParam, kGrad, kState: one a dim; empty: all kWhole
+  // kParam, kGrad, kState: mesh axes (parallel/mesh.h) over which parallel/gather divides the
+  // elements, whatever they mean; set by parallel/shard.
+  uint8_t shard_axes = 0;
+  // kValue only: a form of another value that forward and backward each make for themselves (gathered
+  // rows, unsummed parts). No policy names it.
+  bool transient = false;
 
   [[nodiscard]] int64_t bytes() const { return element_count(shape) * size_of(dtype); }
 };
