@@ -96,7 +96,9 @@ std::string misfit(std::string_view side, std::string_view letters,
 
 std::string unsupported(const BoundOp& op) {
   if (op.kind == kCopy || op.kind == kFree) return "it has no kernel";
-  const Row& row = kTable[static_cast<size_t>(op.kind)];
+  const Row* found = std::ranges::find(kTable, op.kind, &Row::kind);
+  if (found == kTable.end()) return "it has no kernel";
+  const Row& row = *found;
   std::string why = misfit("input", row.in, op.in);
   if (why.empty()) why = misfit("output", row.out, op.out);
   if (why.empty() && row.in == "a" && op.in[0].dtype != op.out[0].dtype) {
@@ -114,7 +116,7 @@ Kernel bind(const BoundOp& op) {
   if (!why.empty()) {
     throw ConfigError(fmt::format("device cpu cannot run {}: {}", op_info(op.kind).name, why));
   }
-  return kTable[static_cast<size_t>(op.kind)].bind(op);
+  return std::ranges::find(kTable, op.kind, &Row::kind)->bind(op);
 }
 
 }  // namespace spillway::cpu
