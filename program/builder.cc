@@ -18,14 +18,15 @@ TensorId ProgramBuilder::declare(Tensor tensor) {
   return id;
 }
 
-TensorId ProgramBuilder::param(const std::string& name, DType dtype, Shape shape, Init init) {
+TensorId ProgramBuilder::param(const std::string& name, DType dtype, Shape shape, Init init,
+                               std::vector<Dim> dims) {
   return declare({.name = name, .dtype = dtype, .shape = std::move(shape),
-                  .kind = TensorKind::kParam, .init = init});
+                  .kind = TensorKind::kParam, .init = init, .dims = std::move(dims)});
 }
 
 TensorId ProgramBuilder::global_param(const std::string& name, DType dtype, Shape shape,
-                                      Init init) {
-  const TensorId id = param(name, dtype, std::move(shape), init);
+                                      Init init, std::vector<Dim> dims) {
+  const TensorId id = param(name, dtype, std::move(shape), init, std::move(dims));
   program_.tensors[id].global = true;
   return id;
 }
@@ -37,6 +38,7 @@ TensorId ProgramBuilder::constant(const std::string& name, DType dtype, Shape sh
 
 TensorId ProgramBuilder::step_io(const std::string& name, DType dtype, Shape shape,
                                  bool micro_batched) {
+  if (const auto found = by_name_.find(name); found != by_name_.end()) return found->second;
   return declare({.name = name, .dtype = dtype, .shape = std::move(shape),
                   .kind = TensorKind::kStepIo, .micro_batched = micro_batched});
 }
@@ -175,7 +177,8 @@ Gradients::Target Gradients::target(int input) {
     if (existing != builder_.gradient_.end()) return {existing->second, true};
     const TensorId grad =
         builder_.declare({.name = of.name + ".grad", .dtype = builder_.grad_dtype_,
-                          .shape = of.shape, .kind = TensorKind::kGrad, .global = of.global});
+                          .shape = of.shape, .kind = TensorKind::kGrad, .global = of.global,
+                          .dims = of.dims});
     builder_.gradient_[id] = grad;
     return {grad, true};  // lower turns the first accumulation of a step into a plain write
   }

@@ -15,10 +15,14 @@ class ProgramBuilder {
   explicit ProgramBuilder(std::string name);
 
   // Declares a tensor. Values are declared by op() or block_input().
-  TensorId param(const std::string& name, DType dtype, Shape shape, Init init);
+  // `dims`: what each dim counts; empty: nothing that a mesh divides.
+  TensorId param(const std::string& name, DType dtype, Shape shape, Init init,
+                 std::vector<Dim> dims = {});
   // A parameter that blocks share: its name is complete without a block's prefix.
-  TensorId global_param(const std::string& name, DType dtype, Shape shape, Init init);
+  TensorId global_param(const std::string& name, DType dtype, Shape shape, Init init,
+                        std::vector<Dim> dims = {});
   TensorId constant(const std::string& name, DType dtype, Shape shape);
+  // Declared before: the same tensor.
   TensorId step_io(const std::string& name, DType dtype, Shape shape, bool micro_batched = false);
   TensorId block_io(const std::string& name, DType dtype, Shape shape);  // step io, one per block
   TensorId state(const std::string& name, DType dtype, Shape shape);
