@@ -14,6 +14,9 @@ namespace {
 MeshConfig complete(MeshConfig config, int ranks) {
   int64_t product = 1, open = 0;
   for (int64_t size : {config.data, config.fsdp, config.tensor, config.expert}) {
+    if (size < -1 || size == 0) {
+      throw ConfigError(fmt::format("parallel: an axis of {} ranks; sizes are 1, 2, ..., or -1", size));
+    }
     if (size == -1) ++open;
     if (size != -1) product *= size;
   }
@@ -91,6 +94,16 @@ std::vector<int> Mesh::group(uint8_t axes) const {
     if (other.index(rest) == self.index(rest)) ranks.push_back(rank);
   }
   return ranks;
+}
+
+uint8_t Mesh::populated(uint8_t axes) const {
+  uint8_t result = 0;
+  for (int i = 0; i < kAxes; ++i) {
+    if (sizes_[i] > 1) result |= static_cast<uint8_t>(axes & 1 << i);
+  }
+  const bool whole_tensor = (axes & axis::kTensor) == axis::kTensor;
+  if (whole_tensor && (result & axis::kTensor) != 0) result |= axis::kTensor;
+  return result;
 }
 
 std::string Mesh::text() const {
