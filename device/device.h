@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/group.h"
 #include "program/plan.h"
 #include "program/schedule.h"
 
@@ -76,6 +77,7 @@ struct DeviceOptions {
   int64_t hbm_bytes = int64_t{4} << 30;
   int64_t host_bytes = int64_t{8} << 30;
   double link_gb_per_s = 0;   // host link, each direction, 1e9 bytes; 0: as fast as memory allows
+  double comm_gb_per_s = 0;   // what a rank sends to others, 1e9 bytes; 0: as fast as memory allows
   double peak_tflops = 0;     // 0: unknown, MFU is not reported
   double hbm_gb_per_s = 0;    // 0: unknown
   int threads = 0;            // compute threads; 0: all cores
@@ -83,7 +85,8 @@ struct DeviceOptions {
   bool poison = false;        // fill freed buffers with NaN bytes
 };
 
-// Throws ConfigError naming the devices there are.
-[[nodiscard]] std::unique_ptr<Device> make_device(const DeviceOptions& options);
+// Throws ConfigError naming the devices there are. Without a world, collectives are unsupported.
+[[nodiscard]] std::unique_ptr<Device> make_device(const DeviceOptions& options,
+                                                  const Communicator& communicator = {});
 
 }  // namespace spillway

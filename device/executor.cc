@@ -68,10 +68,11 @@ void Executor::watch(const std::function<bool(int instr)>& visit) {
   }
 }
 
-std::string Executor::find_non_finite() {
-  std::string found;
+Executor::Finding Executor::find_non_finite() {
+  Finding found;
   std::vector<std::byte> bytes;
   watch([&](int i) {
+    if (!found.where.empty()) return true;
     const Instr& instr = schedule_.instrs[static_cast<size_t>(i)];
     for (TensorId id : instr.op.out) {
       const Buffer& buffer = schedule_.buffers[static_cast<size_t>(id)];
@@ -80,9 +81,9 @@ std::string Executor::find_non_finite() {
       bytes.resize(static_cast<size_t>(range.bytes));
       device_.read(buffer.space, range.offset, bytes);
       if (all_finite(bytes, buffer.dtype)) continue;
-      found = schedule_.slots[static_cast<size_t>(instr.slot)].text() + ": " +
-              to_text(schedule_, instr);
-      return false;
+      found = {i, schedule_.slots[static_cast<size_t>(instr.slot)].text() + ": " +
+                      to_text(schedule_, instr)};
+      break;
     }
     return true;
   });

@@ -24,9 +24,13 @@ class Executor {
   // instruction wrote, and ends the run by returning false.
   void watch(const std::function<bool(int instr)>& visit);
 
-  // Such a run: slot and text of the first instruction with an output value that is not finite, or
-  // "" when all are.
-  [[nodiscard]] std::string find_non_finite();
+  // Such a run, to its end, since other ranks may run along: slot and text of the first instruction with
+  // an output value that is not finite; "" when all are.
+  struct Finding {
+    int instr = 0;
+    std::string where;
+  };
+  [[nodiscard]] Finding find_non_finite();
 
   [[nodiscard]] std::span<const InstrTiming> timings() const { return device_.timings(*loaded_); }
 

@@ -5,8 +5,9 @@
 
 namespace spillway {
 
-std::unique_ptr<Device> make_device(const DeviceOptions& options) {
-  if (options.kind == "cpu") return std::make_unique<cpu::CpuDevice>(options);
+std::unique_ptr<Device> make_device(const DeviceOptions& options,
+                                    const Communicator& communicator) {
+  if (options.kind == "cpu") return std::make_unique<cpu::CpuDevice>(options, communicator);
   if (options.kind == "cuda") {
     throw ConfigError("device cuda is not built into this program yet; devices: cpu");
   }

@@ -6,7 +6,8 @@
 
 namespace spillway {
 
-// Seconds = the slower of arithmetic and memory traffic; a copy takes bytes / link speed. What the
+// Seconds = the slower of arithmetic and memory traffic; a copy takes bytes / link speed, a
+// collective the bytes that this rank sends / the speed between ranks, a free nothing. What the
 // options leave unknown is taken from kind: a modest processor for cpu.
 class Roofline : public CostModel {
  public:
@@ -14,7 +15,7 @@ class Roofline : public CostModel {
   [[nodiscard]] double seconds(const Schedule& schedule, const Instr& instr) const override;
 
  private:
-  double flops_per_s_, hbm_bytes_per_s_, link_bytes_per_s_;
+  double flops_per_s_, hbm_bytes_per_s_, link_bytes_per_s_, comm_bytes_per_s_;
 };
 
 }  // namespace spillway

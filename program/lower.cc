@@ -73,6 +73,8 @@ class Lowering {
     } else if (schedule_.buffers[found->second].shape != tensor.shape ||
                schedule_.buffers[found->second].dtype != tensor.dtype) {
       throw VerifyError(name + " has two types");
+    } else if (schedule_.buffers[found->second].shard_axes != tensor.shard_axes) {
+      throw VerifyError(name + " is divided in two ways");
     }
     return found->second;
   }

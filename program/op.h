@@ -15,7 +15,7 @@ namespace spillway {
 enum class OpKind : uint8_t {
   // -- token and row-wise ---------------------------------------------------------------------
   kEmbedding,     // y[T,d] = embedding(tokens[T] i32, weight[V,d]) [{begin}]: begin: the first token
-                  //   that weight holds, default 0; a token outside gives a row of zeros
+                  //   that weight holds; a token outside then gives a row of zeros, else an error
   kEmbeddingBwd,  // d.weight[V,d] = embedding_bwd(tokens, d.y) [{begin}]: rows summed in token order
   kRmsNorm,       // y[T,d], rstd[T] f32 = rmsnorm(x, weight[d]) {eps}
   kRmsNormBwd,    // d.x, d.weight = rmsnorm_bwd(x, weight, rstd, d.y)
@@ -93,7 +93,8 @@ enum class OpKind : uint8_t {
   kCountOverflow,  // load[E+1] i32 = count_overflow(all_offsets) {parts, part, rows}: 0, and last: part's own
                    //   rows that were left out
   // -- collectives, over the ranks that differ only in `axes` (parallel/mesh.h), in rank order. Part p
-  //    of N elements is elements [p*s, min((p+1)*s, N)), s = ceil(N/parts) ---------------------------
+  //    of N elements is elements [p*s, min((p+1)*s, N)), s = ceil(N/parts). Of these and of the rows
+  //    of experts only reduce_scatter may accumulate ------------------------------------------------
   kAllGather,      // y = all_gather(x) {axes, parts}: x is one's own part of y, zeros behind it up to s
   kReduceScatter,  // y[s] = reduce_scatter(x) {axes, parts}: own part of the sum of all x, f32 sums in
                    //   rank order; 0 behind it up to s
@@ -110,7 +111,7 @@ enum class OpKind : uint8_t {
                      //   end}]: (softmax - onehot) * scalars[0] * scale; 0 for rows that are not
                      //   valid. begin, end: column j is token begin + j; 0 where that is >= end
   kVocabStats,  // stats[T,2] f32 = vocab_stats(logits[T,V'] f32, targets) {begin, end}: of the columns
-                //   whose token begin + j is below end: logsumexp (-inf: there is none), and the
+                //   whose token begin + j is below end: logsumexp (the lowest float: there is none), and the
                 //   target's logit (0: not among them)
   kVocabLoss,   // loss[1], lse[T] f32 = vocab_loss(stats[P*T,2], targets[T], scalars) [{scale}]: as
                 //   cross_entropy, of the stats of P parts of the vocabulary, one after another

@@ -211,6 +211,7 @@ std::vector<Tensor> infer_count_overflow(const Tensors& in, const Attrs&, DType)
 
 std::vector<Tensor> infer_all_gather(const Tensors& in, const Attrs& attrs, DType) {
   Shape shape = in[0]->shape;
+  if (shape.size() == 1) shape.insert(shape.begin(), 1);  // vectors become the rows of a matrix
   shape[0] *= attrs.integer(Attr::kParts);
   return {value(in[0]->dtype, shape)};
 }

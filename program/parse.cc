@@ -144,7 +144,8 @@ Buffer parse_buffer(const std::vector<std::string>& words) {
   buffer.memory =
       named(words.at(4), std::array{MemoryClass::kParameter, MemoryClass::kGradient,
                                     MemoryClass::kOptimizer, MemoryClass::kStepIo,
-                                    MemoryClass::kActivation, MemoryClass::kWorkspace});
+                                    MemoryClass::kActivation, MemoryClass::kWorkspace,
+                                    MemoryClass::kGathered});
   for (size_t i = 5; i < words.size(); ++i) {
     if (words[i] == "persistent") {
       buffer.persistent = true;
@@ -152,6 +153,8 @@ Buffer parse_buffer(const std::vector<std::string>& words) {
       buffer.offload = true;
     } else if (words[i].starts_with("activation=")) {
       buffer.activation = words[i].substr(11);
+    } else if (words[i].starts_with("shard=")) {
+      buffer.shard_axes = static_cast<uint8_t>(parse_integer(words[i].substr(6)));
     } else {
       throw ConfigError("unknown buffer mark " + words[i]);
     }

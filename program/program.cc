@@ -37,7 +37,10 @@ std::vector<TensorId> nameable_values(const Program& program) {
   for (const Op& op : program.forward) {
     const TensorId id = op.out[0];
     const bool block_output = id == program.output;  // the next block's input: named there
-    if (program.tensors[id].kind == TensorKind::kValue && !block_output) result.push_back(id);
+    const Tensor& tensor = program.tensors[id];
+    if (tensor.kind == TensorKind::kValue && !tensor.transient && !block_output) {
+      result.push_back(id);
+    }
   }
   return result;
 }

@@ -29,7 +29,8 @@ struct Program {
 [[nodiscard]] std::vector<TensorId> activations(const Program& program);
 
 // The values defined in forward, the block's input first: what a policy may name. Auxiliary outputs
-// (rstd, lse) are left out: they follow the first output of their op.
+// (rstd, lse) are left out: they follow the first output of their op. So are transient values: they
+// are always made again.
 [[nodiscard]] std::vector<TensorId> nameable_values(const Program& program);
 
 }  // namespace spillway

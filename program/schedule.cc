@@ -37,6 +37,7 @@ std::string_view name_of(MemoryClass memory) {
     case MemoryClass::kStepIo: return "step_io";
     case MemoryClass::kActivation: return "activations";
     case MemoryClass::kWorkspace: return "workspace";
+    case MemoryClass::kGathered: return "gathered";
   }
   return "?";
 }
@@ -124,7 +125,11 @@ int64_t sent_bytes(const Schedule& schedule, const Instr& instr) {
   switch (instr.op.kind) {
     case OpKind::kAllGather: return in * (parts - 1);
     case OpKind::kAllReduce: return 2 * in / parts * (parts - 1);
-    default: return in / parts * (parts - 1);  // rows of experts: when routing is balanced
+    case OpKind::kReduceScatter: return in / parts * (parts - 1);
+    default: {  // rows of experts, when routing is balanced: as many come as go, whatever has room
+      const int64_t out = schedule.buffers[instr.op.out[0]].bytes();
+      return std::min(in, out) / parts * (parts - 1);
+    }
   }
 }
 

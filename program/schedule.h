@@ -22,8 +22,9 @@ enum class Phase : uint8_t { kForward, kBackward, kNorm, kUpdate, kEval };
 // What a buffer is to the memory report.
 enum class MemoryClass : uint8_t {
   kParameter, kGradient, kOptimizer, kStepIo, kActivation, kWorkspace,
+  kGathered,  // a whole parameter, for as long as one that is divided over ranks is needed
 };
-inline constexpr int kMemoryClassCount = 6;
+inline constexpr int kMemoryClassCount = 7;
 
 [[nodiscard]] std::string_view name_of(Space space);         // "hbm", "host"
 [[nodiscard]] std::string_view name_of(Stream stream);       // "compute", "d2h", "h2d", "comm"

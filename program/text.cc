@@ -91,6 +91,7 @@ std::string to_text(const Schedule& schedule) {
     if (buffer.persistent) text += " persistent";
     if (buffer.offload) text += " offload";
     if (!buffer.activation.empty()) text += " activation=" + buffer.activation;
+    if (buffer.shard_axes != 0) text += fmt::format(" shard={}", buffer.shard_axes);
     text += "\n";
   }
   text += "instrs\n";

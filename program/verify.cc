@@ -115,6 +115,7 @@ void verify(const Schedule& schedule) {
     if (schedule.buffers[i].persistent) state[i] = State::kLive;
   }
   std::array<int, kStreamCount> slot = {};
+  const Instr* collective = nullptr;  // the first
   for (size_t i = 0; i < schedule.instrs.size(); ++i) {
     const Instr& instr = schedule.instrs[i];
     int& last_slot = slot[static_cast<int>(instr.stream)];
@@ -122,6 +123,13 @@ void verify(const Schedule& schedule) {
       throw VerifyError("slot goes backwards: " + to_text(schedule, instr));
     }
     last_slot = instr.slot;
+    if (is_collective(instr.op.kind)) {
+      if (collective == nullptr) collective = &instr;
+      if (instr.stream != collective->stream) {  // ranks could meet in different orders, and wait forever
+        throw VerifyError("collectives on two streams: " + to_text(schedule, *collective) + ", " +
+                          to_text(schedule, instr));
+      }
+    }
     for (int wait : instr.waits) {
       if (wait < 0 || wait >= static_cast<int>(i) ||
           schedule.instrs[wait].stream == instr.stream) {

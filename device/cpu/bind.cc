@@ -5,9 +5,11 @@
 #include <array>
 #include <string>
 
+#include "device/cpu/collectives.h"
 #include "device/cpu/kernels.h"
 #include "program/error.h"
 #include "program/op_table.h"
+#include "program/schedule.h"
 
 namespace spillway::cpu {
 namespace {
@@ -60,14 +62,23 @@ constexpr std::array kTable = {
     Row{kCombine, bind_combine, "fsi", "f"},
     Row{kCombineBwd, bind_combine_bwd, "fsif", "fs"},
     Row{kRouterBiasUpdate, bind_router_bias_update, "i", "s"},
+    Row{kExpertOffsets, bind_expert_offsets, "i", "i"},
+    Row{kExchangeRows, bind_exchange_rows, "fi", "f"},
+    Row{kReturnRows, bind_return_rows, "fi", "f"},
+    Row{kCountOverflow, bind_count_overflow, "i", "i"},
+    Row{kAllGather, bind_all_gather, "a", "a"},
+    Row{kReduceScatter, bind_reduce_scatter, "a", "a"},
+    Row{kAllReduce, bind_all_reduce, "a", "a"},
     Row{kNextTokens, bind_next_tokens, "i", "ii"},
     Row{kCrossEntropy, bind_cross_entropy, "fis", "ss"},
     Row{kCrossEntropyBwd, bind_cross_entropy_bwd, "fsis", "f"},
+    Row{kVocabStats, bind_vocab_stats, "fi", "s"},
+    Row{kVocabLoss, bind_vocab_loss, "sis", "ss"},
     Row{kSumSquares, bind_sum_squares, "f", "s"},
     Row{kAdamW, bind_adamw, "fss", "fff"},
 };
 // kCopy and kFree move or end buffers: the device does those itself.
-static_assert(kTable.back().kind == kAdamW);
+static_assert(kTable.size() == kOpKindCount - 2);
 
 bool fits(char letter, DType dtype) {
   switch (letter) {
@@ -108,6 +119,7 @@ std::string unsupported(const BoundOp& op) {
   if (why.empty() && op.kind == kRows && op.accumulate[0] && op.in[0].dtype == DType::kI32) {
     why = "it cannot add to i32 rows";
   }
+  if (why.empty() && is_collective(op.kind)) why = unsupported_collective(op);
   return why;
 }
 

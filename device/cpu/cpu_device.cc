@@ -25,7 +25,7 @@ std::string CpuDevice::unsupported(const Schedule& schedule, const Instr& instr)
     const Buffer& buffer = schedule.buffers[static_cast<size_t>(access.buffer)];
     if (buffer.space == Space::kHost) return buffer.name + " is in host memory: only copy may";
   }
-  return cpu::unsupported(unbound(schedule, instr));
+  return cpu::unsupported(unbound(state_, schedule, instr));
 }
 
 void CpuDevice::allocate(const ArenaSizes& sizes) {

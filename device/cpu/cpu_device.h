@@ -13,7 +13,8 @@ namespace spillway::cpu {
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(const DeviceOptions& options) : state_(options) {}
+  CpuDevice(const DeviceOptions& options, const Communicator& communicator)
+      : state_(options, communicator) {}
   ~CpuDevice() override { drain(); }
 
   [[nodiscard]] std::string name() const override { return "cpu"; }

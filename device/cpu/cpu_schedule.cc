@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 #include <thread>
+#include <utility>
 
 #include "program/text.h"
 
@@ -25,18 +26,29 @@ int compute_threads(int asked) {
   return asked > 0 ? asked : std::max(1, cores);
 }
 
+Kernel paced(Kernel kernel, double seconds) {
+  const auto least = std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(seconds));
+  if (least.count() <= 0) return kernel;
+  return [kernel = std::move(kernel), least] {
+    const Clock::time_point begin = Clock::now();
+    kernel();
+    std::this_thread::sleep_until(begin + least);
+  };
+}
+
 }  // namespace
 
-DeviceState::DeviceState(const DeviceOptions& with) : options(with) {
+DeviceState::DeviceState(const DeviceOptions& with, const Communicator& ranks)
+    : options(with), communicator(ranks) {
   options.threads = compute_threads(with.threads);
   for (int i = 0; i < kStreamCount; ++i) {
     jitter[static_cast<size_t>(i)].seed(options.jitter_seed, i);
   }
 }
 
-BoundOp unbound(const Schedule& schedule, const Instr& instr) {
+BoundOp unbound(const DeviceState& device, const Schedule& schedule, const Instr& instr) {
   BoundOp op{.kind = instr.op.kind, .in = {}, .out = {}, .accumulate = instr.op.accumulate,
-             .attrs = instr.op.attrs};
+             .attrs = instr.op.attrs, .communicator = &device.communicator};
   const auto refer = [&](TensorId id) {
     const Buffer& buffer = schedule.buffers[static_cast<size_t>(id)];
     return TensorRef{.data = nullptr, .dtype = buffer.dtype, .shape = buffer.shape};
@@ -62,14 +74,17 @@ CpuSchedule::Bound CpuSchedule::bind_instruction(const Instr& instr, const Memor
     end = std::max(end, offset + buffer.bytes());
     return device_.arena(buffer.space).at(offset, buffer.bytes());
   };
-  BoundOp op = unbound(schedule_, instr);
+  BoundOp op = unbound(device_, schedule_, instr);
   for (size_t i = 0; i < op.in.size(); ++i) op.in[i].data = address(instr.op.in[i]);
   for (size_t i = 0; i < op.out.size(); ++i) op.out[i].data = address(instr.op.out[i]);
   op.threads = instr.stream == Stream::kCompute ? device_.options.threads : 1;
   op.scratch = &device_.scratch[static_cast<size_t>(instr.stream)];
 
   if (instr.op.kind == OpKind::kCopy) {
-    bound.kernel = bind_copy(instr, op);
+    const auto bytes = static_cast<size_t>(op.out[0].elements() * size_of(op.out[0].dtype));
+    bound.kernel = [from = op.in[0].data, to = op.out[0].data, bytes] {
+      std::memcpy(to, from, bytes);
+    };
   } else if (instr.op.kind == OpKind::kFree) {
     const auto bytes = static_cast<size_t>(op.in[0].elements() * size_of(op.in[0].dtype));
     bound = {};  // a free uses no memory, except to poison what is in use already
@@ -79,22 +94,18 @@ CpuSchedule::Bound CpuSchedule::bind_instruction(const Instr& instr, const Memor
   } else {
     bound.kernel = bind(op);
   }
+  bound.kernel = paced(std::move(bound.kernel), least_seconds(instr));
   return bound;
 }
 
-// Between the arenas a copy takes at least as long as the link would.
-Kernel CpuSchedule::bind_copy(const Instr& instr, const BoundOp& op) const {
-  const auto bytes = static_cast<size_t>(op.out[0].elements() * size_of(op.out[0].dtype));
+// Between the arenas, and between ranks, an instruction takes at least as long as the link would.
+double CpuSchedule::least_seconds(const Instr& instr) const {
+  const DeviceOptions& options = device_.options;
   const bool crosses = is_copy_to_host(schedule_, instr) || is_copy_to_device(schedule_, instr);
-  const double rate = device_.options.link_gb_per_s * 1e9;
-  const double seconds = crosses && rate > 0 ? static_cast<double>(bytes) / rate : 0;
-  const auto least =
-      std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(seconds));
-  return [from = op.in[0].data, to = op.out[0].data, bytes, least] {
-    const Clock::time_point begin = Clock::now();
-    std::memcpy(to, from, bytes);
-    if (least.count() > 0) std::this_thread::sleep_until(begin + least);
-  };
+  const int64_t bytes = crosses ? schedule_.buffers[static_cast<size_t>(instr.op.out[0])].bytes()
+                                : sent_bytes(schedule_, instr);
+  const double rate = 1e9 * (crosses ? options.link_gb_per_s : options.comm_gb_per_s);
+  return rate > 0 ? static_cast<double>(bytes) / rate : 0;
 }
 
 void CpuSchedule::begin(int64_t first_event) {
@@ -118,12 +129,23 @@ void CpuSchedule::run(int instr) {
   device_.host.use(bound.host_end);
   try {
     if (bound.kernel) bound.kernel();
+  } catch (const RankFailed& error) {
+    (void)keep_error(what, error.what());
   } catch (const std::exception& error) {
-    device_.error.keep(fmt::format("cpu error: {} in `{}`, slot {}, stream {}", error.what(),
-                                   to_text(schedule_, what),
-                                   schedule_.slots[static_cast<size_t>(what.slot)].text(),
-                                   name_of(what.stream)));
+    if (!keep_error(what, error.what())) return;
+    // This rank starts no exchange any more: the others must not wait for it.
+    World* world = device_.communicator.world;
+    if (world == nullptr || world->size() == 1) return;
+    world->abort(fmt::format("slot {}, `{}`: {}",
+                             schedule_.slots[static_cast<size_t>(what.slot)].text(),
+                             to_text(schedule_, what), error.what()));
   }
+}
+
+bool CpuSchedule::keep_error(const Instr& instr, const std::string& why) {
+  return device_.error.keep(fmt::format(
+      "cpu error: {} in `{}`, slot {}, stream {}", why, to_text(schedule_, instr),
+      schedule_.slots[static_cast<size_t>(instr.slot)].text(), name_of(instr.stream)));
 }
 
 }  // namespace spillway::cpu

@@ -15,10 +15,11 @@ namespace spillway::cpu {
 
 // What the Schedules of a device share.
 struct DeviceState {
-  explicit DeviceState(const DeviceOptions& with);
+  DeviceState(const DeviceOptions& with, const Communicator& ranks);
   [[nodiscard]] Arena& arena(Space space) { return space == Space::kHbm ? hbm : host; }
 
   DeviceOptions options;  // threads: resolved
+  Communicator communicator;
   Arena hbm{Space::kHbm}, host{Space::kHost};
   std::array<Scratch, kStreamCount> scratch;  // a stream runs one kernel at a time
   std::array<Jitter, kStreamCount> jitter;    // each used by its stream's thread only
@@ -45,8 +46,10 @@ class CpuSchedule final : public LoadedSchedule, public Runner {
   };
 
   [[nodiscard]] Bound bind_instruction(const Instr& instr, const MemoryPlan& plan);
-  [[nodiscard]] Kernel bind_copy(const Instr& instr, const BoundOp& op) const;
+  [[nodiscard]] double least_seconds(const Instr& instr) const;
   void run(int instr);
+  // Whether it is the run's first.
+  [[nodiscard]] bool keep_error(const Instr& instr, const std::string& why);
 
   DeviceState& device_;
   const Schedule& schedule_;
@@ -56,6 +59,7 @@ class CpuSchedule final : public LoadedSchedule, public Runner {
 };
 
 // The op of an instruction without addresses, to ask whether there is a kernel for it.
-[[nodiscard]] BoundOp unbound(const Schedule& schedule, const Instr& instr);
+[[nodiscard]] BoundOp unbound(const DeviceState& device, const Schedule& schedule,
+                              const Instr& instr);
 
 }  // namespace spillway::cpu

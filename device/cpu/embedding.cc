@@ -3,23 +3,40 @@
 #include <algorithm>
 #include <cstring>
 
-#include "device/cpu/element.h"
 #include "device/cpu/kernels.h"
-#include "device/cpu/parallel.h"
+#include "device/cpu/move.h"
 #include "program/error.h"
 
 namespace spillway::cpu {
 namespace {
 
-// One pass over T integers, so that a bad token is an error with its place and not a stray read.
-void check_tokens(const TensorRef& tokens, int64_t vocabulary) {
-  const int32_t* token = elements_of<int32_t>(tokens);
-  for (int64_t row = 0; row < tokens.elements(); ++row) {
-    if (token[row] >= 0 && token[row] < vocabulary) continue;
-    throw DeviceError(fmt::format("token {} of row {} is outside the vocabulary [0, {})",
-                                  token[row], row, vocabulary));
+// Which row of a weight is a token's. A weight that states where it begins holds a part of the
+// vocabulary, and other tokens are other ranks'.
+struct Lookup {
+  TensorRef tokens;
+  int64_t begin, rows;
+  bool part;
+
+  Lookup(const BoundOp& op, const TensorRef& weight)
+      : tokens(op.in[0]), begin(0), rows(weight.rows()), part(op.attrs.has(Attr::kBegin)) {
+    if (part) begin = op.attrs.integer(Attr::kBegin);
   }
-}
+
+  // -1: none.
+  [[nodiscard]] int64_t operator()(int64_t position) const {
+    const int64_t row = elements_of<int32_t>(tokens)[position] - begin;
+    return row >= 0 && row < rows ? row : -1;
+  }
+
+  // One pass over T integers, so that a bad token is an error with its place and not a stray read.
+  void check() const {
+    for (int64_t position = 0; !part && position < tokens.elements(); ++position) {
+      if ((*this)(position) >= 0) continue;
+      throw DeviceError(fmt::format("token {} of row {} is outside the vocabulary [0, {})",
+                                    elements_of<int32_t>(tokens)[position], position, rows));
+    }
+  }
+};
 
 void zero(const TensorRef& tensor, int threads) {
   const int64_t bytes = tensor.elements() * size_of(tensor.dtype);
@@ -35,37 +52,38 @@ void zero(const TensorRef& tensor, int threads) {
 struct EmbeddingBwd {
   static constexpr int64_t kColumns = 256;
 
-  TensorRef tokens, dy, d_weight;
+  TensorRef dy, d_weight;
+  Lookup lookup;
   bool accumulate;
   int threads;
   Workspace space;
 
   explicit EmbeddingBwd(const BoundOp& op)
-      : tokens(op.in[0]), dy(op.in[1]), d_weight(op.out[0]), accumulate(op.accumulate[0]),
-        threads(op.threads), space(op, 2 * tokens.elements(), 0) {}
+      : dy(op.in[1]), d_weight(op.out[0]), lookup(op, d_weight), accumulate(op.accumulate[0]),
+        threads(op.threads), space(op, 2 * dy.rows(), 0) {}
 
   void operator()() const {
-    check_tokens(tokens, d_weight.rows());
+    lookup.check();
     if (!accumulate) zero(d_weight, threads);
-    const int64_t rows = tokens.elements();
-    auto* order = reinterpret_cast<uint64_t*>(space.shared());  // token << 32 | row
-    for (int64_t row = 0; row < rows; ++row) {
-      const auto token = static_cast<uint64_t>(elements_of<int32_t>(tokens)[row]);
-      order[row] = token << 32 | static_cast<uint64_t>(row);
+    auto* order = reinterpret_cast<uint64_t*>(space.shared());  // row of d.weight << 32 | of d.y
+    int64_t rows = 0;
+    for (int64_t row = 0; row < dy.rows(); ++row) {
+      const int64_t to = lookup(row);
+      if (to >= 0) order[rows++] = static_cast<uint64_t>(to) << 32 | static_cast<uint64_t>(row);
     }
     std::sort(order, order + rows);
     parallel_for(ceil_div(dy.width(), kColumns), threads, [&](int64_t task, int) {
       const int64_t begin = task * kColumns;
-      add_columns(order, begin, std::min(kColumns, dy.width() - begin));
+      add_columns(order, rows, begin, std::min(kColumns, dy.width() - begin));
     });
   }
 
-  void add_columns(const uint64_t* order, int64_t begin, int64_t count) const {
+  void add_columns(const uint64_t* order, int64_t rows, int64_t begin, int64_t count) const {
     float sum[kColumns], buffer[kColumns];
-    for (int64_t at = 0, end = 0; at < tokens.elements(); at = end) {
+    for (int64_t at = 0, end = 0; at < rows; at = end) {
       const uint64_t token = order[at] >> 32;
       std::fill_n(sum, count, 0.0f);
-      for (end = at; end < tokens.elements() && order[end] >> 32 == token; ++end) {
+      for (end = at; end < rows && order[end] >> 32 == token; ++end) {
         const auto row = static_cast<int64_t>(order[end] & 0xffffffff);
         const float* dy_row = load(dy, row * dy.width() + begin, count, buffer);
 #pragma omp simd
@@ -80,17 +98,14 @@ struct EmbeddingBwd {
 }  // namespace
 
 Kernel bind_embedding(const BoundOp& op) {
-  return [tokens = op.in[0], weight = op.in[1], y = op.out[0],
+  return [lookup = Lookup(op, op.in[1]), weight = op.in[1], y = op.out[0],
           accumulate = bool{op.accumulate[0]}, threads = op.threads] {
-    check_tokens(tokens, weight.rows());
+    lookup.check();
     const int64_t d = weight.width();
-    for_each_row(tokens.elements(), d, threads, [&](int64_t row, int) {
-      const int64_t from = elements_of<int32_t>(tokens)[row] * d;
-      float buffer[kBlock];
-      for (int64_t at = 0; at < d; at += kBlock) {
-        const int64_t count = std::min(kBlock, d - at);
-        store(y, row * d + at, count, accumulate, load(weight, from + at, count, buffer));
-      }
+    for_each_row(y.rows(), d, threads, [&](int64_t row, int) {
+      const int64_t from = lookup(row);
+      if (from >= 0) move(weight, from * d, d, y, row * d, accumulate);
+      if (from < 0 && !accumulate) clear(y, row * d, d);
     });
   };
 }

@@ -12,12 +12,13 @@ class FirstError {
  public:
   [[nodiscard]] bool happened() const { return happened_.load(std::memory_order_acquire); }
 
-  // Later ones are dropped: they are most likely consequences.
-  void keep(std::string text) {
+  // Returns whether it is the first. Later ones are dropped: they are most likely consequences.
+  [[nodiscard]] bool keep(std::string text) {
     const std::lock_guard lock(mutex_);
-    if (happened_) return;
+    if (happened_) return false;
     text_ = std::move(text);
     happened_.store(true, std::memory_order_release);
+    return true;
   }
 
   // The text, once; "" when nothing happened since.

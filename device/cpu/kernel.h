@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/cpu/scratch.h"
+#include "parallel/group.h"
 #include "program/op.h"
 #include "program/tensor.h"
 
@@ -31,6 +32,7 @@ struct BoundOp {
   Attrs attrs;
   int threads = 1;  // OpenMP threads the kernel may use; changes no bit of a result
   Scratch* scratch = nullptr;
+  const Communicator* communicator = nullptr;  // of collectives
 };
 
 using Kernel = std::function<void()>;

@@ -43,9 +43,18 @@ namespace spillway::cpu {
 [[nodiscard]] Kernel bind_combine(const BoundOp& op);
 [[nodiscard]] Kernel bind_combine_bwd(const BoundOp& op);
 [[nodiscard]] Kernel bind_router_bias_update(const BoundOp& op);
+[[nodiscard]] Kernel bind_expert_offsets(const BoundOp& op);
+[[nodiscard]] Kernel bind_exchange_rows(const BoundOp& op);
+[[nodiscard]] Kernel bind_return_rows(const BoundOp& op);
+[[nodiscard]] Kernel bind_count_overflow(const BoundOp& op);
+[[nodiscard]] Kernel bind_all_gather(const BoundOp& op);
+[[nodiscard]] Kernel bind_reduce_scatter(const BoundOp& op);
+[[nodiscard]] Kernel bind_all_reduce(const BoundOp& op);
 [[nodiscard]] Kernel bind_next_tokens(const BoundOp& op);
 [[nodiscard]] Kernel bind_cross_entropy(const BoundOp& op);
 [[nodiscard]] Kernel bind_cross_entropy_bwd(const BoundOp& op);
+[[nodiscard]] Kernel bind_vocab_stats(const BoundOp& op);
+[[nodiscard]] Kernel bind_vocab_loss(const BoundOp& op);
 [[nodiscard]] Kernel bind_sum_squares(const BoundOp& op);
 [[nodiscard]] Kernel bind_adamw(const BoundOp& op);
 

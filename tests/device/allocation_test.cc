@@ -1,9 +1,13 @@
 // A run allocates nothing. Counts operator new of the whole process, all threads.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <barrier>
 
 #include "device/executor.h"
 #include "tests/device/counted_new.h"
 #include "tests/device/hand_schedule.h"
+#include "tests/device/ranks.h"
 
 namespace spillway {
 namespace {
@@ -52,6 +56,43 @@ TEST(Allocation, ARunAllocatesNothing) {
     hand.add(kCompute, kFree, {back}, {}, {in});
     EXPECT_EQ(allocations_of_a_run(hand), 0) << name_of(dtype);
   }
+}
+
+// Two ranks, so that messages go somewhere; both count.
+TEST(Allocation, CollectivesAllocateNothing) {
+  HandSchedule hand;
+  const Attrs attrs = {{Attr::kAxes, axis::kExpert}, {Attr::kParts, 2}};
+  const TensorId x = hand.buffer("x", {kLength, kWidth});
+  const TensorId part = hand.buffer("part", {kLength / 2, kWidth});
+  const TensorId few = hand.buffer("few", {10}), rows = hand.buffer("rows", {kLength, kWidth});
+  const TensorId all = hand.buffer("all", {2, 5}, Space::kHbm, DType::kI32);
+  hand.add(Stream::kComm, kReduceScatter, {x}, {part}, {}, attrs);
+  hand.add(Stream::kComm, kAllGather, {part}, {x}, {}, attrs);
+  hand.add(Stream::kComm, kAllReduce, {x}, {x}, {}, attrs);
+  hand.add(Stream::kComm, kAllReduce, {few}, {few}, {}, attrs);
+  std::barrier barrier(2);
+  int allocations = -1;
+  EXPECT_THAT(on_ranks({.data = 1, .expert = 2}, 2, [&](const Communicator& c) {
+    HandSchedule mine = hand;
+    Attrs experts = attrs;
+    experts.set(Attr::kPart, c.mesh.rank());
+    experts.set(Attr::kRows, kLength);
+    experts.set(Attr::kDrop, 1);
+    mine.add(Stream::kComm, kExchangeRows, {x, all}, {rows}, {}, experts);
+    mine.add(Stream::kComm, kReturnRows, {rows, all}, {x}, {}, experts);
+    const auto device = make_device({.threads = 1, .jitter_seed = 1}, c);
+    mine.allocate(*device);
+    mine.write(*device, all, std::vector<int32_t>{0, 50, 90, 90, 200, 0, 10, 300, 300, 300});
+    Executor executor(*device, mine.schedule, mine.plan);
+    executor.run();
+    barrier.arrive_and_wait();
+    if (c.mesh.rank() == 0) start_counting_allocations();
+    barrier.arrive_and_wait();
+    executor.run();
+    barrier.arrive_and_wait();
+    if (c.mesh.rank() == 0) allocations = stop_counting_allocations();
+  }), testing::Each(testing::IsEmpty()));
+  EXPECT_EQ(allocations, 0);
 }
 
 // oneDNN's execute builds a small table of arguments each time. Nothing of ours comes on top: what

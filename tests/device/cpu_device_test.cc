@@ -272,10 +272,10 @@ TEST(Executor, FindsTheFirstValueThatIsNotFinite) {
   Executor executor(*device, hand.schedule, hand.plan);
   std::vector<float> values = filled(16, 1);
   hand.write(*device, x, values);
-  EXPECT_THAT(executor.find_non_finite(), IsEmpty());
+  EXPECT_THAT(executor.find_non_finite().where, IsEmpty());
   values[9] = 2e38f;  // doubled: infinity
   hand.write(*device, x, values);
-  EXPECT_EQ(executor.find_non_finite(), "L0.fwd.m0: y = add(x, x)");
+  EXPECT_EQ(executor.find_non_finite().where, "L0.fwd.m0: y = add(x, x)");
 }
 
 TEST(Registry, NamesTheDevices) {

@@ -1,5 +1,7 @@
 #include "tests/device/moe_reference.h"
 
+#include <algorithm>
+
 namespace spillway {
 namespace {
 
@@ -230,6 +232,42 @@ Arrays combine_bwd(const Arrays& in, const Attrs&) {
   return {d_rows, d_weights};
 }
 
+// ---- experts on other ranks: in: all_offsets[P, E+1] -------------------------------------------
+
+// Calls f(receiver, expert, source, row) for every row of every rank, a receiver's in the order in
+// which they lie there.
+template <class F>
+void for_each_sent_row(const Array& offsets, const F& f) {
+  const int64_t P = offsets.rows(), E = offsets.width() - 1;
+  for (int64_t e = 0; e < E; ++e) {
+    for (int64_t p = 0; p < P; ++p) {
+      for (auto r = offsets.at(p, e); r < offsets.at(p, e + 1); ++r) {
+        f(e / (E / P), e % (E / P), p, static_cast<int64_t>(r));
+      }
+    }
+  }
+}
+
+Arrays expert_offsets(const Arrays& in, const Attrs& a) {
+  Array offsets({(in[0].width() - 1) / in[0].rows() + 1});
+  for_each_sent_row(in[0], [&](int64_t receiver, int64_t expert, int64_t, int64_t) {
+    if (receiver != a.integer(Attr::kPart)) return;
+    for (int64_t e = expert + 1; e < offsets.rows(); ++e) {
+      offsets.values[e] = std::min(offsets.values[e] + 1, a.real(Attr::kRows));
+    }
+  });
+  return {offsets};
+}
+
+Arrays count_overflow(const Arrays& in, const Attrs& a) {
+  Array load({in[0].width()}), arrived({in[0].rows()});
+  for_each_sent_row(in[0], [&](int64_t receiver, int64_t, int64_t source, int64_t) {
+    const bool left_out = ++arrived.values[receiver] > a.real(Attr::kRows);
+    if (left_out && source == a.integer(Attr::kPart)) ++load.values.back();
+  });
+  return {load};
+}
+
 }  // namespace
 
 Arrays moe_reference(OpKind kind, const Arrays& in, const Attrs& attrs) {
@@ -249,6 +287,8 @@ Arrays moe_reference(OpKind kind, const Arrays& in, const Attrs& attrs) {
     case OpKind::kGroupedLinear: return grouped_linear(in, attrs);
     case OpKind::kGroupedLinearDgrad: return grouped_linear_dgrad(in, attrs);
     case OpKind::kGroupedLinearWgrad: return grouped_linear_wgrad(in, attrs);
+    case OpKind::kExpertOffsets: return expert_offsets(in, attrs);
+    case OpKind::kCountOverflow: return count_overflow(in, attrs);
     case OpKind::kCombine: return combine(in, attrs);
     case OpKind::kCombineBwd: return combine_bwd(in, attrs);
     default: return router_reference(kind, in, attrs);

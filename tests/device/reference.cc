@@ -9,25 +9,33 @@
 namespace spillway {
 namespace {
 
-Arrays embedding(const Arrays& in, const Attrs&) {
+double attr_or(const Attrs& attrs, Attr attr, double otherwise) {
+  return attrs.has(attr) ? attrs.real(attr) : otherwise;
+}
+
+// The row of a weight that holds a token, -1 when none does.
+int64_t row_of(double token, int64_t rows, const Attrs& attrs) {
+  const auto row = static_cast<int64_t>(token - attr_or(attrs, Attr::kBegin, 0));
+  return row >= 0 && row < rows ? row : -1;
+}
+
+Arrays embedding(const Arrays& in, const Attrs& attrs) {
   const Array &tokens = in[0], &weight = in[1];
   Array y({tokens.rows(), weight.width()});
   for (int64_t t = 0; t < y.rows(); ++t) {
-    for (int64_t i = 0; i < y.width(); ++i) {
-      y.at(t, i) = weight.at(static_cast<int64_t>(tokens.values[t]), i);
-    }
+    const int64_t row = row_of(tokens.values[t], weight.rows(), attrs);
+    for (int64_t i = 0; row >= 0 && i < y.width(); ++i) y.at(t, i) = weight.at(row, i);
   }
   return {y};
 }
 
-// Attrs cannot carry a shape: the vocabulary comes as kEnd.
+// Attrs cannot carry a shape: the rows of the weight come as kEnd.
 Arrays embedding_bwd(const Arrays& in, const Attrs& attrs) {
   const Array &tokens = in[0], &dy = in[1];
   Array dw({attrs.integer(Attr::kEnd), dy.width()});
   for (int64_t t = 0; t < dy.rows(); ++t) {
-    for (int64_t i = 0; i < dy.width(); ++i) {
-      dw.at(static_cast<int64_t>(tokens.values[t]), i) += dy.at(t, i);
-    }
+    const int64_t row = row_of(tokens.values[t], dw.rows(), attrs);
+    for (int64_t i = 0; row >= 0 && i < dy.width(); ++i) dw.at(row, i) += dy.at(t, i);
   }
   return {dw};
 }
@@ -243,17 +251,53 @@ Arrays cross_entropy(const Arrays& in, const Attrs&) {
   return {loss, lse};
 }
 
-Arrays cross_entropy_bwd(const Arrays& in, const Attrs&) {
+Arrays cross_entropy_bwd(const Arrays& in, const Attrs& attrs) {
   const Array &logits = in[0], &lse = in[1], &targets = in[2];
-  const double scale = in[3].values[kInverseValidTokens];
+  const double scale = in[3].values[kInverseValidTokens] * attr_or(attrs, Attr::kScale, 1);
+  const double begin = attr_or(attrs, Attr::kBegin, 0), end = attr_or(attrs, Attr::kEnd, INFINITY);
   Array d(logits.shape);
   for (int64_t t = 0; t < logits.rows(); ++t) {
-    const auto target = static_cast<int64_t>(targets.values[t]);
-    for (int64_t i = 0; target >= 0 && i < logits.width(); ++i) {
-      d.at(t, i) = (std::exp(logits.at(t, i) - lse.values[t]) - (i == target ? 1 : 0)) * scale;
+    for (int64_t i = 0; i < logits.width(); ++i) {
+      const double token = begin + static_cast<double>(i);
+      if (targets.values[t] < 0 || token >= end) continue;
+      const double right = token == targets.values[t] ? 1 : 0;
+      d.at(t, i) = (std::exp(logits.at(t, i) - lse.values[t]) - right) * scale;
     }
   }
   return {d};
+}
+
+Arrays vocab_stats(const Arrays& in, const Attrs& attrs) {
+  const Array &logits = in[0], &targets = in[1];
+  Array stats({logits.rows(), 2});
+  for (int64_t t = 0; t < logits.rows(); ++t) {
+    double sum = 0;
+    for (int64_t i = 0; i < logits.width(); ++i) {
+      const double token = attrs.real(Attr::kBegin) + static_cast<double>(i);
+      if (token >= attrs.real(Attr::kEnd)) continue;
+      sum += std::exp(logits.at(t, i));
+      if (token == targets.values[t]) stats.at(t, 1) = logits.at(t, i);
+    }
+    stats.at(t, 0) = std::log(sum);
+  }
+  return {stats};
+}
+
+Arrays vocab_loss(const Arrays& in, const Attrs& attrs) {
+  const Array &stats = in[0], &targets = in[1];
+  const int64_t T = targets.rows();
+  Array loss({1}), lse({T});
+  for (int64_t t = 0; t < T; ++t) {
+    double sum = 0, logit = 0;
+    for (int64_t row = t; row < stats.rows(); row += T) {
+      sum += std::exp(stats.at(row, 0));
+      logit += stats.at(row, 1);
+    }
+    lse.values[t] = std::log(sum);
+    if (targets.values[t] >= 0) loss.values[0] += lse.values[t] - logit;
+  }
+  loss.values[0] *= in[2].values[kInverseValidTokens] * attr_or(attrs, Attr::kScale, 1);
+  return {loss, lse};
 }
 
 Arrays sum_squares(const Arrays& in, const Attrs&) {
@@ -307,6 +351,8 @@ Arrays reference(OpKind kind, const Arrays& in, const Attrs& attrs) {
     case OpKind::kAttentionBwd: return attention_bwd(in, attrs);
     case OpKind::kCrossEntropy: return cross_entropy(in, attrs);
     case OpKind::kCrossEntropyBwd: return cross_entropy_bwd(in, attrs);
+    case OpKind::kVocabStats: return vocab_stats(in, attrs);
+    case OpKind::kVocabLoss: return vocab_loss(in, attrs);
     case OpKind::kSumSquares: return sum_squares(in, attrs);
     case OpKind::kAdamW: return adamw(in, attrs);
     case OpKind::kCopy:
