@@ -2,167 +2,218 @@
 
 #include <algorithm>
 #include <map>
-#include <queue>
+
+#include "offload/placement.h"
 
 namespace spillway {
 namespace {
 
-// The instructions that stay where they are, with estimated start times, and the copies to place
-// among them. Positions are indices into `fixed`.
-struct CopyOut {
-  Instr copy, free;
-  int definition = 0, last_use = 0;  // positions
-  double seconds = 0;
-  int issue = 0, done = 0;  // result: issue after, free after
-};
-struct CopyBack {
-  Instr copy, free_host;
-  int use = 0;
-  double seconds = 0;
-  int issue = 0;  // result: issue before
+// What uses one link, and the time that the link has for it.
+struct Traffic {
+  std::vector<Late> lates;
+  std::vector<Early> earlies;
+  Timeline start;
+  int window = 0;                        // slots
+  std::map<TensorId, size_t> of_source;  // a source to be freed behind it -> index in lates
 };
 
 class LatencyHider {
  public:
   LatencyHider(Schedule& schedule, const LatencyHiding& options, const CostModel& cost)
-      : schedule_(schedule), options_(options) {
-    take_apart(cost);
+      : schedule_(schedule), options_(options), cost_(cost) {
+    copies_.window = options.pipelined ? 1 : 0;
+    collectives_.window = options.gather_ahead;
   }
 
   void run() {
-    place_copies_out();
-    place_copies_back();
+    take_apart();
+    for (Traffic* traffic : {&copies_, &collectives_}) {
+      find_windows(*traffic, slot_ends(), uses_by_buffer());
+    }
+    place();
     assemble();
   }
 
  private:
-  void take_apart(const CostModel& cost) {
-    double now = 0;
+  // The instructions that stay where they are go to fixed_, the others to the traffic they are of.
+  void take_apart() {
+    double now = 0, collective = 0;
     for (Instr& instr : schedule_.instrs) {
-      if (take_copy(instr, cost) || take_free_of_copied(instr)) continue;
-      start_.push_back(now);
-      now += cost.seconds(schedule_, instr);
+      if (take_late(instr) || take_early(instr) || take_free(instr)) continue;
+      copies_.start.push_back(now);
+      collectives_.start.push_back(now - collective);
+      const double seconds = cost_.seconds(schedule_, instr);
+      now += seconds;
+      if (is_collective(instr.op.kind)) {
+        collective += seconds;  // nothing else moves between ranks meanwhile
+        instr.stream = Stream::kComm;
+      }
       fixed_.push_back(std::move(instr));
     }
-    start_.push_back(now);
-    find_slot_ends();
+    copies_.start.push_back(now);
+    collectives_.start.push_back(now - collective);
   }
 
-  bool take_copy(Instr& instr, const CostModel& cost) {
-    const int here = static_cast<int>(fixed_.size());
-    const bool to_host = is_copy_to_host(schedule_, instr);
-    if (!to_host && !is_copy_to_device(schedule_, instr)) return false;
-    const double seconds = cost.seconds(schedule_, instr) * options_.margin;
-    if (to_host) {
-      out_of_source_[instr.op.in[0]] = out_.size();
-      out_.push_back({.copy = std::move(instr), .definition = here - 1, .seconds = seconds});
-    } else {
-      back_of_host_[instr.op.in[0]] = back_.size();
-      back_.push_back({.copy = std::move(instr), .use = here, .seconds = seconds});
+  [[nodiscard]] int here() const { return static_cast<int>(fixed_.size()); }
+  [[nodiscard]] double estimate(const Instr& instr) const {
+    return cost_.seconds(schedule_, instr) * options_.margin;
+  }
+
+  [[nodiscard]] bool sums_gradient(const Instr& instr) const {
+    return (instr.op.kind == OpKind::kReduceScatter || instr.op.kind == OpKind::kAllReduce) &&
+           schedule_.buffers[instr.op.out[0]].memory == MemoryClass::kGradient;
+  }
+  [[nodiscard]] bool gathers_parameter(const Instr& instr) const {
+    return instr.op.kind == OpKind::kAllGather && schedule_.buffers[instr.op.in[0]].persistent;
+  }
+
+  bool take_late(Instr& instr) {
+    const bool copy = is_copy_to_host(schedule_, instr);
+    if (!copy && !sums_gradient(instr)) return false;
+    Traffic& traffic = copy ? copies_ : collectives_;
+    instr.stream = copy ? Stream::kD2h : Stream::kComm;
+    const double seconds = estimate(instr);
+    const TensorId source = instr.op.in[0], result = instr.op.out[0];
+    if (!traffic.lates.empty()) {
+      Late& last = traffic.lates.back();  // a sum over fsdp, then over data
+      if (last.definition == here() - 1 && last.instrs.back().op.out[0] == source) {
+        last.instrs.push_back(std::move(instr));
+        last.more_seconds += seconds;
+        return true;
+      }
     }
+    if (source != result) traffic.of_source[source] = traffic.lates.size();
+    Late late{.definition = here() - 1, .last_use = here() - 1, .seconds = seconds};
+    late.instrs.push_back(std::move(instr));
+    traffic.lates.push_back(std::move(late));
     return true;
   }
 
-  bool take_free_of_copied(Instr& instr) {
+  bool take_early(Instr& instr) {
+    const bool copy = is_copy_to_device(schedule_, instr);
+    if (!copy && !gathers_parameter(instr)) return false;
+    Traffic& traffic = copy ? copies_ : collectives_;
+    instr.stream = copy ? Stream::kH2d : Stream::kComm;
+    if (copy) back_of_host_[instr.op.in[0]] = traffic.earlies.size();
+    Early early{.use = here(), .seconds = estimate(instr)};
+    early.instrs.push_back(std::move(instr));
+    traffic.earlies.push_back(std::move(early));
+    return true;
+  }
+
+  bool take_free(Instr& instr) {
     if (instr.op.kind != OpKind::kFree) return false;
     const TensorId id = instr.op.in[0];
-    if (const auto out = out_of_source_.find(id); out != out_of_source_.end()) {
-      out_[out->second].last_use = static_cast<int>(fixed_.size()) - 1;
-      out_[out->second].free = std::move(instr);
+    for (Traffic* traffic : {&copies_, &collectives_}) {
+      const auto found = traffic->of_source.find(id);
+      if (found == traffic->of_source.end()) continue;
+      Late& late = traffic->lates[found->second];
+      late.last_use = here() - 1;
+      late.frees.push_back(std::move(instr));
       return true;
     }
     const auto back = back_of_host_.find(id);
     if (back == back_of_host_.end()) return false;
-    back_[back->second].free_host = std::move(instr);
+    instr.stream = Stream::kH2d;
+    copies_.earlies[back->second].instrs.push_back(std::move(instr));
     return true;
   }
 
-  void find_slot_ends() {
-    slot_first_.assign(schedule_.slots.size(), static_cast<int>(fixed_.size()));
-    slot_last_.assign(schedule_.slots.size(), -1);
-    for (size_t i = 0; i < fixed_.size(); ++i) {
-      const int slot = fixed_[i].slot;
-      slot_first_[slot] = std::min(slot_first_[slot], static_cast<int>(i));
-      slot_last_[slot] = static_cast<int>(i);
+  // The first position of each slot and those behind it, the last of each slot and those before it.
+  struct SlotEnds {
+    std::vector<int> first, last;
+  };
+  [[nodiscard]] SlotEnds slot_ends() const {
+    SlotEnds ends{std::vector<int>(schedule_.slots.size(), here()),
+                  std::vector<int>(schedule_.slots.size(), -1)};
+    for (int i = here() - 1; i >= 0; --i) ends.first[fixed_[i].slot] = i;
+    for (int i = 0; i < here(); ++i) ends.last[fixed_[i].slot] = i;
+    for (size_t s = 1; s < ends.last.size(); ++s) {
+      ends.last[s] = std::max(ends.last[s], ends.last[s - 1]);
     }
+    for (size_t s = ends.first.size(); s-- > 1;) {
+      ends.first[s - 1] = std::min(ends.first[s - 1], ends.first[s]);
+    }
+    return ends;
   }
 
-  [[nodiscard]] int window_end(int last_use) const {
-    const int slot = fixed_[last_use].slot;
+  struct Use {
+    int position;
+    bool write;
+  };
+  using Uses = std::vector<std::vector<Use>>;  // by buffer
+  [[nodiscard]] Uses uses_by_buffer() const {
+    Uses uses(schedule_.buffers.size());
+    for (int i = 0; i < here(); ++i) {
+      for (const Access& access : accesses(fixed_[i])) {
+        uses[access.buffer].push_back({i, access.write});
+      }
+    }
+    return uses;
+  }
+
+  void find_windows(Traffic& traffic, const SlotEnds& ends, const Uses& uses) {
     const int last_slot = static_cast<int>(schedule_.slots.size()) - 1;
-    const int next = options_.pipelined ? std::min(slot + 1, last_slot) : slot;
-    return std::max(slot_last_[next], last_use);
-  }
-
-  [[nodiscard]] int window_begin(int use) const {
-    const int slot = fixed_[use].slot;
-    const int previous = options_.pipelined ? std::max(slot - 1, 0) : slot;
-    return std::min(slot_first_[previous], use);
-  }
-
-  // Forward in time: a copy is issued at its definition unless too many are in flight, and is done
-  // when the channel has had the time for it.
-  void place_copies_out() {
-    std::priority_queue<int, std::vector<int>, std::greater<>> in_flight;  // their `done`
-    double channel_free = 0;
-    for (CopyOut& out : out_) {
-      out.issue = out.definition;
-      while (!in_flight.empty() && in_flight.top() <= out.issue) in_flight.pop();
-      while (static_cast<int>(in_flight.size()) >= options_.max_inflight_async) {
-        out.issue = std::max(out.issue, in_flight.top());
-        in_flight.pop();
+    for (Late& late : traffic.lates) {
+      const int slot = std::min(fixed_[late.last_use].slot + traffic.window, last_slot);
+      late.window_end = std::max(ends.last[slot], late.last_use);
+      for (const Use& use : uses[late.instrs[0].op.out[0]]) {
+        if (use.position > late.definition) late.deadline = std::min(late.deadline, use.position);
       }
-      channel_free = std::max(channel_free, start_[out.issue + 1]) + out.seconds;
-      const auto ready = std::lower_bound(start_.begin() + out.issue + 1, start_.end(), channel_free);
-      const int hidden = static_cast<int>(ready - start_.begin()) - 1;
-      out.done = std::max({std::min(hidden, window_end(out.last_use)), out.last_use, out.issue});
-      in_flight.push(out.done);
+    }
+    for (Early& early : traffic.earlies) {
+      const int slot = std::max(fixed_[early.use].slot - traffic.window, 0);
+      early.window_begin = std::min(ends.first[slot], early.use);
+      for (const Use& use : uses[early.instrs[0].op.in[0]]) {
+        if (use.write && use.position < early.use) early.earliest = use.position + 1;
+      }
     }
   }
 
-  // The mirror image, backward in time: uses are fixed, and issue positions are found from the last
-  // to the first. Where too many windows would overlap a use, the one used last starts there.
-  void place_copies_back() {
-    std::vector<CopyBack*> in_flight;  // in order of use, latest first
-    double channel_free = start_.back();
-    for (auto it = back_.rbegin(); it != back_.rend(); ++it) {
-      CopyBack& back = *it;
-      std::erase_if(in_flight, [&](const CopyBack* other) { return other->issue > back.use; });
-      while (static_cast<int>(in_flight.size()) >= options_.max_inflight_async &&
-             in_flight.front()->use > back.use) {
-        in_flight.front()->issue = back.use + 1;
-        in_flight.erase(in_flight.begin());
+  void place() {
+    const int limit = options_.max_inflight_async;
+    // What comes back has gone out before.
+    auto for_each_pair = [&](auto visit) {
+      for (Late& out : copies_.lates) {
+        const auto found = back_of_host_.find(out.instrs[0].op.out[0]);
+        if (found != back_of_host_.end()) visit(out, copies_.earlies[found->second]);
       }
-      const int begin = window_begin(back.use);
-      const double start = std::min(channel_free, start_[back.use]) - back.seconds;
-      const auto after = std::upper_bound(start_.begin(), start_.begin() + back.use, start);
-      back.issue = std::max(static_cast<int>(after - start_.begin()) - 1, begin);
-      channel_free = std::max(start, start_[begin]);
-      in_flight.push_back(&back);
-    }
+    };
+    for_each_pair([](Late& out, const Early& back) {
+      out.deadline = std::min(out.deadline, back.use);
+    });
+    place_late(copies_.lates, {}, copies_.start, limit);
+    for_each_pair([](const Late& out, Early& back) {
+      back.earliest = std::max(back.earliest, out.issue + 1);
+    });
+    place_early(copies_.earlies, {}, copies_.start, limit);
+    // One stream: reduces first without gathers, which go in front of those that would delay them.
+    Traffic& c = collectives_;
+    place_late(c.lates, {}, c.start, limit);
+    place_early(c.earlies, c.lates, c.start, limit);
+    place_late(c.lates, c.earlies, c.start, limit);
   }
 
   void assemble() {
     std::vector<std::vector<Instr>> before(fixed_.size() + 1), after(fixed_.size() + 1);
-    auto add = [&](std::vector<Instr>& list, Instr instr, Stream stream, int position) {
-      instr.stream = stream;
-      instr.slot = fixed_[position].slot;
-      list.push_back(std::move(instr));
+    auto add = [&](std::vector<std::vector<Instr>>& lists, std::vector<Instr>& instrs, int at) {
+      for (Instr& instr : instrs) {
+        instr.slot = fixed_[at].slot;
+        lists[at].push_back(std::move(instr));
+      }
     };
-    // Where one copy is done and another is issued, the first ends before the second begins.
-    auto add_free = [&](CopyOut& out) {
-      add(after[out.done], std::move(out.free), Stream::kCompute, out.done);
-    };
-    for (CopyOut& out : out_) {
-      if (out.done > out.issue) add_free(out);
+    // Where one is done and another is issued, the first ends before the second begins.
+    for (Traffic* traffic : {&copies_, &collectives_}) {
+      for (Late& late : traffic->lates) {
+        if (late.done > late.issue) add(after, late.frees, late.done);
+      }
     }
-    for (CopyOut& out : out_) {
-      add(after[out.issue], std::move(out.copy), Stream::kD2h, out.issue);
-      if (out.done == out.issue) add_free(out);
-    }
-    for (CopyBack& back : back_) {
-      add(before[back.issue], std::move(back.copy), Stream::kH2d, back.issue);
-      add(before[back.issue], std::move(back.free_host), Stream::kH2d, back.issue);
+    for (Traffic* traffic : {&copies_, &collectives_}) {
+      for (Late& late : traffic->lates) {
+        add(after, late.instrs, late.issue);
+        if (late.done == late.issue) add(after, late.frees, late.done);
+      }
+      for (Early& early : traffic->earlies) add(before, early.instrs, early.issue);
     }
     schedule_.instrs.clear();
     for (size_t i = 0; i < fixed_.size(); ++i) {
@@ -174,13 +225,10 @@ class LatencyHider {
 
   Schedule& schedule_;
   const LatencyHiding& options_;
+  const CostModel& cost_;
   std::vector<Instr> fixed_;
-  std::vector<double> start_;  // estimated start of each fixed instruction, and the end of the last
-  std::vector<int> slot_first_, slot_last_;  // positions
-  std::vector<CopyOut> out_;
-  std::vector<CopyBack> back_;
-  std::map<TensorId, size_t> out_of_source_;  // HBM buffer on its way out -> index in out_
-  std::map<TensorId, size_t> back_of_host_;   // host buffer on its way back -> index in back_
+  Traffic copies_, collectives_;
+  std::map<TensorId, size_t> back_of_host_;  // host buffer -> index of its copy back
 };
 
 }  // namespace

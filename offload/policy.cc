@@ -112,7 +112,9 @@ void assign(Program& layer, const Assignment& assignment, Strategy unnamed) {
   Tensor& input = layer.tensors[layer.input];
   input.strategy = strategy_of(input.name, Strategy::kDevice);
   for (const Op& op : layer.forward) {
-    const Strategy strategy = strategy_of(layer.tensors[op.out[0]].name, unnamed);
+    const Tensor& first = layer.tensors[op.out[0]];
+    const Strategy strategy =
+        first.transient ? Strategy::kRemat : strategy_of(first.name, unnamed);
     for (TensorId id : op.out) {
       const bool value = layer.tensors[id].kind == TensorKind::kValue;
       if (value && id != layer.output) layer.tensors[id].strategy = strategy;
