@@ -18,6 +18,7 @@ class AdamWBuilder {
 
   void add(const Tensor& param) {
     global_ = param.global;
+    dims_ = param.dims;
     const TensorId weight = declare(param.name, param.dtype, param.shape, TensorKind::kParam);
     program_.tensors[weight].init = param.init;
     const TensorId grad =
@@ -49,6 +50,7 @@ class AdamWBuilder {
     program_.tensors.push_back(load);
     const auto counts = static_cast<TensorId>(program_.tensors.size()) - 1;
     global_ = false;
+    dims_.clear();
     const TensorId state = declare(bias.name, bias.dtype, bias.shape, TensorKind::kState);
     program_.backward.push_back({.kind = OpKind::kRouterBiasUpdate, .in = {counts},
                                  .out = {state}, .accumulate = {true},
@@ -64,7 +66,7 @@ class AdamWBuilder {
  private:
   TensorId declare(const std::string& name, DType dtype, const Shape& shape, TensorKind kind) {
     program_.tensors.push_back({.name = name, .dtype = dtype, .shape = shape, .kind = kind,
-                                .global = global_});
+                                .global = global_, .dims = dims_});
     return static_cast<TensorId>(program_.tensors.size()) - 1;
   }
 
@@ -72,7 +74,9 @@ class AdamWBuilder {
   Precision precision_;
   Program program_;
   TensorId norm_sq_, scalars_;
-  bool global_ = false;  // the parameter being added is named without the block's prefix
+  // Of the parameter being added: whether it is named without the block's prefix, and what its dims are.
+  bool global_ = false;
+  std::vector<Dim> dims_;
 };
 
 }  // namespace

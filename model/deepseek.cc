@@ -46,11 +46,13 @@ Program mtp_program(const DeepseekConfig& c, const BatchShape& batch, const Prec
   const TensorId targets = b.step_io(step_io::kTargets, DType::kI32, {T}, true);
   const TensorId scalars = b.step_io(step_io::kScalars, DType::kF32, {kStepScalarCount});
   const TensorId loss = b.step_io(step_io::kMtpLoss, DType::kF32, {1});
+  const std::vector<Dim> vocab = {Dim::kVocab, Dim::kWhole};
   const TensorId embedding =
-      b.global_param(kEmbeddingWeight, precision.compute, {c.vocab_size, d}, init);
+      b.global_param(kEmbeddingWeight, precision.compute, {c.vocab_size, d}, init, vocab);
   const TensorId head = c.tie_word_embeddings
                             ? embedding
-                            : b.global_param(kHeadWeight, precision.compute, {c.vocab_size, d}, init);
+                            : b.global_param(kHeadWeight, precision.compute, {c.vocab_size, d}, init,
+                                             vocab);
 
   const TensorId next = b.op(OpKind::kNextTokens, "next_tokens", {targets},
                              {{Attr::kSeq, static_cast<double>(batch.seq_len)}});

@@ -34,7 +34,8 @@ Program embedding_program(const EndsConfig& config, const BatchShape& batch,
   b.set_grad_dtype(precision.gradients);
   const TensorId tokens = b.step_io(step_io::kTokens, DType::kI32, {batch.tokens()}, true);
   const TensorId weight = b.param(kEmbeddingWeight, precision.compute,
-                                  {config.vocab_size, config.hidden_size}, normal(config));
+                                  {config.vocab_size, config.hidden_size}, normal(config),
+              {Dim::kVocab, Dim::kWhole});
   return b.finish(b.op_as(precision.compute, OpKind::kEmbedding, "embedding", {tokens, weight}));
 }
 
@@ -51,7 +52,8 @@ Program head_program(const EndsConfig& config, const BatchShape& batch, const Pr
       b.param("model.norm.weight", precision.compute, {config.hidden_size}, {Init::Kind::kOnes, 0});
   const TensorId weight =
       b.param(config.tie_word_embeddings ? kEmbeddingWeight : kHeadWeight, precision.compute,
-              {config.vocab_size, config.hidden_size}, normal(config));
+              {config.vocab_size, config.hidden_size}, normal(config),
+              {Dim::kVocab, Dim::kWhole});
   const TensorId targets = b.step_io(step_io::kTargets, DType::kI32, {rows}, true);
   const TensorId scalars = b.step_io(step_io::kScalars, DType::kF32, {kStepScalarCount});
   const TensorId loss = b.step_io(step_io::kLoss, DType::kF32, {1});

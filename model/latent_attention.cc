@@ -28,8 +28,9 @@ struct Mla {
   int64_t n = c.qk_nope_head_dim, r = c.qk_rope_head_dim, v = c.v_head_dim;
   TensorId table = layer.b.constant("rope_table", DType::kF32, {seq_len, r / 2, 2});
 
-  TensorId linear(const char* name, TensorId x, const char* weight, int64_t out, int64_t in) {
-    return layer.b.op(OpKind::kLinear, name, {x, layer.weight(weight, out, in)});
+  TensorId linear(const char* name, TensorId x, const char* weight, int64_t out, int64_t in,
+                  Dim rows = Dim::kWhole, Dim columns = Dim::kWhole) {
+    return layer.b.op(OpKind::kLinear, name, {x, layer.weight(weight, out, in, rows, columns)});
   }
   TensorId norm(const char* name, TensorId x, const char* weight, int64_t width) {
     return layer.norm(name, weight, x, width, kLatentNormEps);
@@ -52,9 +53,10 @@ struct Mla {
     if (c.q_lora_rank > 0) {
       const TensorId a = linear("query_wa_proj", h, "self_attn.q_a_proj.weight", c.q_lora_rank, d);
       const TensorId a_n = norm("mla_q", a, "self_attn.q_a_layernorm.weight", c.q_lora_rank);
-      q = linear("query_unrotated", a_n, "self_attn.q_b_proj.weight", H * (n + r), c.q_lora_rank);
+      q = linear("query_unrotated", a_n, "self_attn.q_b_proj.weight", H * (n + r), c.q_lora_rank,
+                 Dim::kHeads);
     } else {
-      q = linear("query_unrotated", h, "self_attn.q_proj.weight", H * (n + r), d);
+      q = linear("query_unrotated", h, "self_attn.q_proj.weight", H * (n + r), d, Dim::kHeads);
     }
     return rope("query_proj", q, H, n + r);
   }
@@ -70,7 +72,7 @@ struct Mla {
     const TensorId latent_n = norm("mla_kv", latent, "self_attn.kv_a_layernorm.weight", kv_lora);
     const TensorId k_rot = rope("key_rope", k_rot0, 1, r);  // [T, r], shared by all heads
     const TensorId kv_up =
-        linear("kv_up", latent_n, "self_attn.kv_b_proj.weight", H * (n + v), kv_lora);
+        linear("kv_up", latent_n, "self_attn.kv_b_proj.weight", H * (n + v), kv_lora, Dim::kHeads);
     const Attrs heads{{Attr::kHeads, static_cast<double>(H)},
                       {Attr::kHeadDim, static_cast<double>(n + r)},
                       {Attr::kRopeDim, static_cast<double>(r)},
@@ -99,7 +101,7 @@ TensorId latent_attention(LayerBuilder& layer, const DeepseekConfig& c, const Ba
   const Mla::KeyValue kv = mla.key_value(h);
   const TensorId context = mla.attention(q, kv);
   return mla.linear("out_proj", context, "self_attn.o_proj.weight", c.hidden_size,
-                    c.num_attention_heads * c.v_head_dim);
+                    c.num_attention_heads * c.v_head_dim, Dim::kWhole, Dim::kHeads);
 }
 
 }  // namespace spillway

@@ -14,13 +14,15 @@ class LayerBuilder {
       : b(builder), dtype_(precision.compute),
         init_{Init::Kind::kNormal, static_cast<float>(initializer_range)} {}
 
-  // Hugging Face's [out, in].
-  TensorId weight(const std::string& name, int64_t out, int64_t in) {
-    return b.param(name, dtype_, {out, in}, init_);
+  // Hugging Face's [out, in]; `rows` and `columns` say what out and in count.
+  TensorId weight(const std::string& name, int64_t out, int64_t in, Dim rows = Dim::kWhole,
+                  Dim columns = Dim::kWhole) {
+    return b.param(name, dtype_, {out, in}, init_, {rows, columns});
   }
   // One [out, in] an expert; '*' in the name stands for the expert's number.
-  TensorId expert_weights(const std::string& name, int64_t experts, int64_t out, int64_t in) {
-    return b.param(name, dtype_, {experts, out, in}, init_);
+  TensorId expert_weights(const std::string& name, int64_t experts, int64_t out, int64_t in,
+                          Dim rows, Dim columns) {
+    return b.param(name, dtype_, {experts, out, in}, init_, {Dim::kExperts, rows, columns});
   }
   // y = rmsnorm(x, weight `name`)
   TensorId norm(const std::string& output, const std::string& name, TensorId x, int64_t width,
@@ -30,9 +32,9 @@ class LayerBuilder {
   }
   // down(silu(gate(h)) * up(h)), of width f; weights PREFIX{gate,up,down}_proj.weight.
   TensorId swiglu_mlp(const std::string& prefix, TensorId h, int64_t d, int64_t f) {
-    const TensorId w_gate = weight(prefix + "gate_proj.weight", f, d);
-    const TensorId w_up = weight(prefix + "up_proj.weight", f, d);
-    const TensorId w_down = weight(prefix + "down_proj.weight", d, f);
+    const TensorId w_gate = weight(prefix + "gate_proj.weight", f, d, Dim::kMlp);
+    const TensorId w_up = weight(prefix + "up_proj.weight", f, d, Dim::kMlp);
+    const TensorId w_down = weight(prefix + "down_proj.weight", d, f, Dim::kWhole, Dim::kMlp);
     const TensorId gate = b.op(OpKind::kLinear, "mlpwi_0", {h, w_gate});      // [T, f]
     const TensorId up = b.op(OpKind::kLinear, "mlpwi_1", {h, w_up});          // [T, f]
     const TensorId act = b.op(OpKind::kSwiglu, "mlp_activation", {gate, up});  // [T, f]

@@ -22,6 +22,16 @@ void validate(const LlamaConfig& c) {
   }
 }
 
+Attrs attention_attrs(const LlamaConfig& c, const BatchShape& batch) {
+  const auto head_dim = static_cast<double>(c.head_dim);
+  return {{Attr::kHeads, static_cast<double>(c.num_attention_heads)},
+          {Attr::kKvHeads, static_cast<double>(c.num_key_value_heads)},
+          {Attr::kHeadDim, head_dim},
+          {Attr::kVHeadDim, head_dim},
+          {Attr::kSeq, static_cast<double>(batch.seq_len)},
+          {Attr::kScale, 1 / std::sqrt(head_dim)}};
+}
+
 // Names of activations are those that MaxText's users know.
 Program decoder_layer(const LlamaConfig& c, const BatchShape& batch, const Precision& precision) {
   const int64_t T = batch.tokens(), d = c.hidden_size;
@@ -37,25 +47,25 @@ Program decoder_layer(const LlamaConfig& c, const BatchShape& batch, const Preci
                  {Attr::kRopeDim, static_cast<double>(hd)},
                  {Attr::kInterleaved, 0}});
   };
-  auto linear = [&](const char* name, TensorId x, const char* weight, int64_t out, int64_t in) {
-    return b.op(OpKind::kLinear, name, {x, layer.weight(weight, out, in)});
+  auto project = [&](const char* name, TensorId x, const char* weight, int64_t out, Dim rows) {
+    return b.op(OpKind::kLinear, name, {x, layer.weight(weight, out, d, rows)});
   };
 
   const TensorId x = b.block_input("decoder_layer_input", precision.compute, {T, d});
   const TensorId h = layer.norm("attention_norm", "input_layernorm.weight", x, d, c.rms_norm_eps);
-  const TensorId q0 = linear("query_unrotated", h, "self_attn.q_proj.weight", H * hd, d);
-  const TensorId k0 = linear("key_unrotated", h, "self_attn.k_proj.weight", K * hd, d);
-  const TensorId v = linear("value_proj", h, "self_attn.v_proj.weight", K * hd, d);
+  const TensorId q0 =
+      project("query_unrotated", h, "self_attn.q_proj.weight", H * hd, Dim::kHeads);
+  const TensorId k0 =
+      project("key_unrotated", h, "self_attn.k_proj.weight", K * hd, Dim::kKvHeads);
+  const TensorId v =
+      project("value_proj", h, "self_attn.v_proj.weight", K * hd, Dim::kKvHeads);
   const TensorId q = rope("query_proj", q0, H);                              // [T, H*hd]
   const TensorId k = rope("key_proj", k0, K);                                // [T, K*hd]
-  const TensorId context = b.op(OpKind::kAttention, "context", {q, k, v},    // [T, H*hd]
-                                {{Attr::kHeads, static_cast<double>(H)},
-                                 {Attr::kKvHeads, static_cast<double>(K)},
-                                 {Attr::kHeadDim, static_cast<double>(hd)},
-                                 {Attr::kVHeadDim, static_cast<double>(hd)},
-                                 {Attr::kSeq, static_cast<double>(batch.seq_len)},
-                                 {Attr::kScale, 1 / std::sqrt(static_cast<double>(hd))}});
-  const TensorId o = linear("out_proj", context, "self_attn.o_proj.weight", d, H * hd);
+  const TensorId context =
+      b.op(OpKind::kAttention, "context", {q, k, v}, attention_attrs(c, batch));  // [T, H*hd]
+  const TensorId w_o =
+      layer.weight("self_attn.o_proj.weight", d, H * hd, Dim::kWhole, Dim::kHeads);
+  const TensorId o = b.op(OpKind::kLinear, "out_proj", {context, w_o});      // [T, d]
   const TensorId x2 = b.op(OpKind::kAdd, "mlp_input", {x, o});               // [T, d]
   const TensorId h2 =
       layer.norm("mlp_norm", "post_attention_layernorm.weight", x2, d, c.rms_norm_eps);

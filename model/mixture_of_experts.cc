@@ -46,9 +46,9 @@ TensorId mixture_of_experts(LayerBuilder& layer, const DeepseekConfig& c, const 
                             TensorId h) {
   ProgramBuilder& b = layer.b;
   const int64_t d = c.hidden_size, E = c.n_routed_experts, f = c.moe_intermediate_size;
-  const TensorId w_gate = layer.expert_weights("mlp.experts.*.gate_proj.weight", E, f, d);
-  const TensorId w_up = layer.expert_weights("mlp.experts.*.up_proj.weight", E, f, d);
-  const TensorId w_down = layer.expert_weights("mlp.experts.*.down_proj.weight", E, d, f);
+  const TensorId w_gate = layer.expert_weights("mlp.experts.*.gate_proj.weight", E, f, d, Dim::kMlp, Dim::kWhole);
+  const TensorId w_up = layer.expert_weights("mlp.experts.*.up_proj.weight", E, f, d, Dim::kMlp, Dim::kWhole);
+  const TensorId w_down = layer.expert_weights("mlp.experts.*.down_proj.weight", E, d, f, Dim::kWhole, Dim::kMlp);
 
   const TensorId router = layer.weight("mlp.gate.weight", E, d);
   const TensorId logits = b.op_as(DType::kF32, OpKind::kLinear, "router_logits", {h, router});

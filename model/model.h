@@ -44,7 +44,7 @@ struct Model {
   std::vector<int> layer_programs;         // the Programs that activation policies speak of
   std::map<std::string, std::vector<float>> constants;  // by tensor name
 
-  [[nodiscard]] int64_t parameter_count() const;  // a shared parameter counts once
+  [[nodiscard]] int64_t parameter_count() const;  // of these Programs; a shared one counts once
 };
 
 // Names of step inputs and outputs that the training loop writes and reads.

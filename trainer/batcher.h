@@ -22,14 +22,22 @@ struct Batch {
   // is cut never changes what is in it.
   std::vector<int32_t> tokens, targets;
   int64_t valid_targets = 0;  // targets that count
-  int64_t position = 0;       // in sequences, behind this batch: where the next one begins
+  int64_t position = 0;       // in sequences, behind this step's: where the next one begins
+};
+
+// A rank's share of a step: micro-batch m of rank r is the m * ranks + r -th run of `micro_batch`
+// sequences. So the sequences of a step are the same set for every mesh.
+struct BatchShare {
+  int64_t ranks = 1, rank = 0;  // of those that have sequences of their own
+  int64_t micro_batch = 0;      // sequences; 0: all
 };
 
 struct BatcherOptions {
-  int64_t sequences = 1;  // of a batch, all micro-batches together
+  int64_t sequences = 1;  // of a rank's batch, all micro-batches together
   int64_t seq_len = 1;
   bool shuffle = false;
   uint64_t seed = 0;
+  BatchShare share = {};
   std::string name = "data";  // for messages
   // For evaluation: one pass, and rows past the end are ignored targets. Otherwise a batch that
   // reaches the end of an epoch goes on in the next.

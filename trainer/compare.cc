@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "trainer/lr_schedule.h"
+#include "trainer/mesh_config.h"
 #include "trainer/session.h"
 #include "trainer/training_data.h"
 
@@ -28,9 +29,9 @@ struct Trajectory {
   bool operator==(const Trajectory&) const = default;
 };
 
-StrategyRun run_one(const Config& config, int64_t steps, const Batcher& data,
+StrategyRun run_one(const Config& config, int64_t steps, World& world, const Batcher& data,
                     Trajectory& trajectory) {
-  Session session(config);
+  Session session(config, &world);
   StrategyRun run{.name = config.name};
   std::vector<double> seconds, copies, exposed;
   Batch batch;
@@ -44,7 +45,7 @@ StrategyRun run_one(const Config& config, int64_t steps, const Batcher& data,
     trajectory.grad_norms.push_back(result.grad_norm);
     seconds.push_back(result.seconds);
     copies.push_back(result.stats.copy_seconds_d2h + result.stats.copy_seconds_h2d);
-    exposed.push_back(result.stats.exposed_seconds);
+    exposed.push_back(result.stats.exposed_seconds + result.stats.exposed_collective_seconds);
   }
   const Step& train = session.compiled().train;
   const MemoryUse use = session.device().memory_use();
@@ -101,14 +102,16 @@ std::vector<Config> five_strategies(const Config& config) {
           variant("offload, pipelined", offload, true, true)};
 }
 
-std::vector<StrategyRun> compare_strategies(const Config& config, int64_t steps,
+std::vector<StrategyRun> compare_strategies(const Config& given, int64_t steps, World& world,
                                             std::ostream& out) {
-  const TrainingData data = open_training_data(config);
+  const Mesh mesh = mesh_of(given, world.size(), world.rank());
+  const Config config = on_mesh(given, mesh);
+  const TrainingData data = open_training_data(config, mesh);
   std::vector<StrategyRun> runs;
   Trajectory first;
   for (const Config& variant : five_strategies(config)) {
     Trajectory trajectory;
-    runs.push_back(run_one(variant, steps, *data.train, trajectory));
+    runs.push_back(run_one(variant, steps, world, *data.train, trajectory));
     if (runs.size() == 1) first = trajectory;
     runs.back().same_bits = trajectory == first;
     out << fmt::format("{}: {} steps, {:.3f} s a step\n", variant.name, steps,

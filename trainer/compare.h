@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/world.h"
 #include "trainer/config.h"
 
 namespace spillway {
@@ -17,7 +18,7 @@ struct StrategyRun {
   int64_t hbm_planned = 0, hbm_measured = 0, host_measured = 0;  // bytes, peaks
   int64_t bytes_moved = 0;      // per step, both directions
   double copy_seconds = 0;      // median per step: copies running
-  double exposed_seconds = 0;   // median per step: compute waiting for them
+  double exposed_seconds = 0;   // median per step: compute waiting for them, or for collectives
   bool same_bits = true;        // losses and gradient norms of every step equal the first run's
 };
 
@@ -27,6 +28,7 @@ struct StrategyRun {
 
 // Runs each for `steps` steps on the same batches, with a line of progress per run on `out`, and
 // ends with a table.
-std::vector<StrategyRun> compare_strategies(const Config& config, int64_t steps, std::ostream& out);
+std::vector<StrategyRun> compare_strategies(const Config& config, int64_t steps, World& world,
+                                            std::ostream& out);
 
 }  // namespace spillway

@@ -45,7 +45,8 @@ std::vector<PolicyRow> policy_rows(const Model& model) {
     };
     add({layer.input});
     for (const Op& op : layer.forward) {
-      if (layer.tensors[op.out[0]].strategy != Strategy::kUnset) add(op.out);
+      const Tensor& first = layer.tensors[op.out[0]];
+      if (first.strategy != Strategy::kUnset && !first.transient) add(op.out);
     }
   }
   return rows;
@@ -65,6 +66,7 @@ Step place_and_plan(const Schedule& transferred, const CompileOptions& options,
     if (options.latency_hiding) {
       hide_latency(step.schedule,
                    {.pipelined = options.pipelined,
+                    .gather_ahead = options.gather_ahead,
                     .max_inflight_async = options.max_inflight_async,
                     .margin = margin},
                    cost);
@@ -87,11 +89,46 @@ void finish(Step& step, const CompileOptions& options) {
   verify_sync(step.schedule, step.plan);
 }
 
+std::map<std::string, Layout> layouts_of(const Model& model, const Mesh& mesh) {
+  std::map<std::string, Layout> layouts;
+  for (const Block& block : model.blocks) {
+    for (const Tensor& tensor : model.programs[block.program].tensors) {
+      if (tensor.kind != TensorKind::kParam) continue;
+      layouts.emplace(full_name(block, tensor), layout_of(tensor.shape, tensor.dims, mesh));
+    }
+  }
+  return layouts;
+}
+
+// A device's share of what its tensor group computes: what every rank of it does again (keys of shared
+// heads, routing) is not counted.
+int64_t flops_per_device(const Model& model, const std::vector<SlotOrder>& order, const Mesh& mesh) {
+  return model_flops(lower(model.programs, model.blocks, order)) / mesh.size(axis::kTensor);
+}
+
+// Nothing is kept for a backward, so nothing is offloaded.
+Step compile_evaluation(const Model& model, const CompileOptions& options, const CostModel& cost) {
+  Schedule schedule = lower(model.programs, model.blocks, evaluation_order(model.blocks));
+  for (Buffer& buffer : schedule.buffers) buffer.offload = false;
+  gather(schedule, options.mesh, options.gathering);
+  Step step = place_and_plan(schedule, options, cost);
+  finish(step, options);
+  return step;
+}
+
 }  // namespace
 
 Compiled compile(Model model, const CompileOptions& options, const CostModel& cost) {
   Compiled result;
+  const std::vector<SlotOrder> order = training_order(model.blocks, options.micro_batches);
   // 1 build: done by the caller, without ranks or strategies.
+  result.parameters = model.parameter_count();
+  result.layouts = layouts_of(model, options.mesh);
+  result.flops = flops_per_device(model, order, options.mesh);
+  // 2 shard: local shapes; what ranks of a tensor or expert group say to each other are ops.
+  if (options.mesh.ranks() > 1) {
+    for (Program& program : model.programs) program = shard(program, options.mesh, options.experts);
+  }
   // 3 resolve: every activation gets one strategy.
   std::vector<Program*> layers;
   for (int index : model.layer_programs) layers.push_back(&model.programs[index]);
@@ -100,8 +137,10 @@ Compiled compile(Model model, const CompileOptions& options, const CostModel& co
   for (Program* layer : layers) *layer = remat(std::move(*layer));
   result.policy = policy_rows(model);
   // 5 order, 6 lower: slots of the step; all work on the compute stream, frees at last use.
-  Schedule schedule = lower(model.programs, model.blocks,
-                            training_order(model.blocks, options.micro_batches));
+  Schedule schedule = lower(model.programs, model.blocks, order);
+  verify_in_debug(schedule);
+  // 7 gather: shards of parameters are gathered for use, gradients are summed over ranks.
+  gather(schedule, options.mesh, options.gathering);
   verify_in_debug(schedule);
   // 8 transfer: offloaded activations go to the host and come back.
   transfer(schedule);
@@ -111,12 +150,7 @@ Compiled compile(Model model, const CompileOptions& options, const CostModel& co
   // 11 insert sync, 12 verify.
   finish(result.train, options);
 
-  result.evaluate.schedule = lower(model.programs, model.blocks, evaluation_order(model.blocks));
-  for (Buffer& buffer : result.evaluate.schedule.buffers) buffer.offload = false;
-  result.evaluate.plan = plan_memory(result.evaluate.schedule);
-  finish(result.evaluate, options);
-
-  result.flops = model_flops(result.train.schedule);
+  result.evaluate = compile_evaluation(model, options, cost);
   result.model = std::move(model);
   return result;
 }

@@ -6,6 +6,10 @@
 
 #include "model/model.h"
 #include "offload/policy.h"
+#include "parallel/gather.h"
+#include "parallel/layout.h"
+#include "parallel/mesh.h"
+#include "parallel/shard.h"
 #include "program/cost_model.h"
 #include "program/plan.h"
 #include "program/schedule.h"
@@ -17,6 +21,10 @@ struct CompileOptions {
   bool latency_hiding = true, pipelined = true;
   int max_inflight_async = 8;
   int micro_batches = 1;
+  Mesh mesh;
+  ExpertBuffers experts;
+  Gathering gathering;
+  int gather_ahead = 1;  // slots that a parameter gather may be issued before its own
   // Capacities in bytes, and the device's name for messages. A step that does not fit is an
   // OutOfMemory error unless `allow_oversize` (explain shows it all the same).
   int64_t hbm_bytes = INT64_MAX, host_bytes = INT64_MAX;
@@ -40,10 +48,12 @@ struct PolicyRow {
 };
 
 struct Compiled {
-  Model model;  // as the passes left its Programs
+  Model model;  // as the passes left its Programs: this rank's
   Step train, evaluate;
   std::vector<PolicyRow> policy;
-  int64_t flops = 0;  // model FLOPs of a training step
+  std::map<std::string, Layout> layouts;  // of every parameter, by full name
+  int64_t parameters = 0;  // of the whole model
+  int64_t flops = 0;       // model FLOPs of a training step on one device
 };
 
 // `model`: from build_llama() and friends, optimizer added. Throws ConfigError and OutOfMemory.

@@ -62,6 +62,34 @@ ActivationConfig read_activation(YamlSection& section) {
   return result;
 }
 
+ParallelConfig read_parallel(YamlSection& section) {
+  constexpr IntRange kAxis{.min = -1, .max = 1 << 24};
+  ParallelConfig result;
+  int open = 0;
+  const auto axis_size = [&](const char* key, int64_t fallback) {
+    const int64_t size = section.integer(key, fallback, kAxis);
+    if (size == 0) section.fail(key, "is 0; give ranks, or -1 for what is left");
+    if (size == -1 && ++open > 1) section.fail(key, "is -1, and another axis is too; one may be");
+    return size;
+  };
+  MeshConfig& mesh = result.mesh;
+  mesh.fsdp = axis_size("fsdp", mesh.fsdp);
+  mesh.tensor = axis_size("tensor", mesh.tensor);
+  mesh.expert = axis_size("expert", mesh.expert);
+  mesh.data = axis_size("data", open > 0 ? 1 : -1);
+  result.optimizer_only = section.choice<bool>("fsdp_mode", result.optimizer_only, kFsdpModes);
+  result.gather_ahead = static_cast<int>(
+      section.integer("gather_ahead", result.gather_ahead, {.min = 0, .max = INT32_MAX}));
+  result.experts.rows = section.real("expert_rows", result.experts.rows, kZeroOrMore);
+  result.experts.drop = section.choice<bool>("overflow", result.experts.drop, kOverflows);
+  if (result.experts.drop && result.experts.rows == 0) {
+    section.fail("overflow", "is drop, but parallel.expert_rows is 0: all rows have room");
+  }
+  result.timeout_s = section.real("timeout_s", result.timeout_s, kAboveZero);
+  section.finish();
+  return result;
+}
+
 DeviceOptions read_device(YamlSection& section) {
   constexpr double kGiB = int64_t{1} << 30;
   constexpr RealRange kCapacity{.min = 0, .max = int64_t{1} << 32, .min_open = true};
@@ -73,6 +101,7 @@ DeviceOptions read_device(YamlSection& section) {
   result.hbm_bytes = capacity("hbm_gib", result.hbm_bytes);
   result.host_bytes = capacity("host_gib", result.host_bytes);
   result.link_gb_per_s = section.real("link_gb_per_s", result.link_gb_per_s, kZeroOrMore);
+  result.comm_gb_per_s = section.real("comm_gb_per_s", result.comm_gb_per_s, kZeroOrMore);
   result.peak_tflops = section.real("peak_tflops", result.peak_tflops, kZeroOrMore);
   result.hbm_gb_per_s = section.real("hbm_gb_per_s", result.hbm_gb_per_s, kZeroOrMore);
   result.threads =
@@ -87,6 +116,10 @@ TrainConfig read_train(YamlSection& section) {
   TrainConfig result;
   result.steps = section.integer("steps", result.steps, kPositive);
   result.micro_batch = section.integer("micro_batch", result.micro_batch, kCount);
+  result.global_batch = section.integer("global_batch", result.global_batch, kNotNegative);
+  if (result.global_batch > 0 && section.has("accumulation")) {
+    section.fail("global_batch", "is given beside accumulation, which follows from it; choose one");
+  }
   result.accumulation = section.integer("accumulation", result.accumulation, kCount);
   result.seq_len = section.integer("seq_len", result.seq_len, kPositive);
   result.seed = static_cast<uint64_t>(section.integer("seed", 0, kNotNegative));
@@ -200,6 +233,7 @@ Config load_config(const std::filesystem::path& path, const std::vector<std::str
   YamlSection model = root.section("model");
   YamlSection precision = root.section("precision");
   YamlSection activation = root.section("activation");
+  YamlSection parallel = root.section("parallel");
   YamlSection device = root.section("device");
   YamlSection train = root.section("train");
   YamlSection optimizer = root.section("optimizer");
@@ -213,6 +247,7 @@ Config load_config(const std::filesystem::path& path, const std::vector<std::str
   read_model(config, model);
   config.precision = read_precision(precision);
   config.activation = read_activation(activation);
+  config.parallel = read_parallel(parallel);
   config.device = read_device(device);
   config.train = read_train(train);
   config.optimizer = read_optimizer(optimizer);

@@ -11,6 +11,8 @@
 #include "model/deepseek.h"
 #include "model/llama.h"
 #include "model/model.h"
+#include "parallel/mesh.h"
+#include "parallel/shard.h"
 #include "program/tensor.h"
 #include "trainer/lr_schedule.h"
 
@@ -31,13 +33,16 @@ struct TrainConfig {
   int64_t steps = 100;
   int64_t micro_batch = 8;   // sequences
   int64_t accumulation = 1;  // micro-batches per step
+  int64_t global_batch = 0;  // sequences of a step, all ranks; 0: micro_batch x accumulation x ranks
+                             // that have sequences of their own. Else accumulation follows from it
   int64_t seq_len = 256;     // tokens
   uint64_t seed = 0;
   int64_t loss_chunk_tokens = 1024;  // logits held at once
   int64_t eval_every = 0;            // steps; 0: never
-  int64_t eval_batches = 8;
+  int64_t eval_batches = 8;          // micro-batches, over all ranks
   int64_t log_every = 10;  // steps between lines on stdout
 
+  // Of one rank.
   [[nodiscard]] int64_t batch_sequences() const { return micro_batch * accumulation; }
   [[nodiscard]] int64_t batch_tokens() const { return batch_sequences() * seq_len; }
 };
@@ -57,6 +62,15 @@ struct DataConfig {
   bool shuffle = true;
 };
 
+// How ranks divide the work (parallel/mesh.h).
+struct ParallelConfig {
+  MeshConfig mesh;
+  bool optimizer_only = false;  // fsdp divides gradients and states between steps, not what compute reads
+  int gather_ahead = 1;         // slots that a parameter gather may start before its own
+  ExpertBuffers experts;
+  double timeout_s = 600;  // an exchange between ranks that takes longer ends the run
+};
+
 struct OutputConfig {
   std::string directory;    // relative to the current directory
   bool metrics = true;      // metrics.jsonl
@@ -70,6 +84,7 @@ struct Config {
   DeepseekConfig deepseek;  // the model, of family kDeepseek
   Precision precision;
   ActivationConfig activation;
+  ParallelConfig parallel;
   DeviceOptions device;
   TrainConfig train;
   OptimizerConfig optimizer;

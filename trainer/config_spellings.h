@@ -20,6 +20,9 @@ inline constexpr std::array<Spelling<bool>, 2> kMasters{{{"f32", true}, {"none",
 inline constexpr std::array<Spelling<Strategy>, 3> kStrategies{
     {{"device", Strategy::kDevice}, {"remat", Strategy::kRemat}, {"offload", Strategy::kOffload}}};
 
+inline constexpr std::array<Spelling<bool>, 2> kFsdpModes{{{"full", false}, {"optimizer", true}}};
+inline constexpr std::array<Spelling<bool>, 2> kOverflows{{{"error", false}, {"drop", true}}};
+
 inline constexpr std::array<Spelling<LrKind>, 4> kLrKinds{{{"constant", LrKind::kConstant},
                                                            {"linear", LrKind::kLinear},
                                                            {"cosine", LrKind::kCosine},

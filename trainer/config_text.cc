@@ -114,12 +114,25 @@ Json activation_json(const ActivationConfig& activation) {
   return json;
 }
 
+Json parallel_json(const ParallelConfig& parallel) {
+  return {{"data", parallel.mesh.data},
+          {"fsdp", parallel.mesh.fsdp},
+          {"tensor", parallel.mesh.tensor},
+          {"expert", parallel.mesh.expert},
+          {"fsdp_mode", spelling_of<bool>(kFsdpModes, parallel.optimizer_only)},
+          {"gather_ahead", parallel.gather_ahead},
+          {"expert_rows", parallel.experts.rows},
+          {"overflow", spelling_of<bool>(kOverflows, parallel.experts.drop)},
+          {"timeout_s", parallel.timeout_s}};
+}
+
 Json device_json(const DeviceOptions& device) {
   constexpr double kGiB = int64_t{1} << 30;
   return {{"kind", device.kind},
           {"hbm_gib", static_cast<double>(device.hbm_bytes) / kGiB},
           {"host_gib", static_cast<double>(device.host_bytes) / kGiB},
           {"link_gb_per_s", device.link_gb_per_s},
+          {"comm_gb_per_s", device.comm_gb_per_s},
           {"peak_tflops", device.peak_tflops},
           {"hbm_gb_per_s", device.hbm_gb_per_s},
           {"threads", device.threads},
@@ -131,6 +144,7 @@ Json train_json(const TrainConfig& train) {
   return {{"steps", train.steps},
           {"micro_batch", train.micro_batch},
           {"accumulation", train.accumulation},
+          {"global_batch", train.global_batch},
           {"seq_len", train.seq_len},
           {"seed", train.seed},
           {"loss_chunk_tokens", train.loss_chunk_tokens},
@@ -200,6 +214,7 @@ Json to_json(const Config& config) {
   return {{"model", model_json(config)},
           {"precision", precision_json(config.precision)},
           {"activation", activation_json(config.activation)},
+          {"parallel", parallel_json(config.parallel)},
           {"device", device_json(config.device)},
           {"train", train_json(config.train)},
           {"optimizer", optimizer_json(config.optimizer)},

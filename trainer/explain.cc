@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
+#include "program/op_table.h"
 #include "program/text.h"
 
 namespace spillway {
@@ -52,44 +55,33 @@ void explain_policy(std::ostream& out, const Compiled& compiled) {
 }
 
 void explain_flops(std::ostream& out, const Compiled& compiled, const ExplainOptions& options) {
-  int64_t all = 0;
+  int64_t recomputed = 0;
   for (const Instr& instr : compiled.train.schedule.instrs) {
-    all += instr_flops(compiled.train.schedule, instr);
+    if (instr.op.recompute) recomputed += instr_flops(compiled.train.schedule, instr);
   }
+  const double flops = static_cast<double>(compiled.flops) * options.mesh.ranks();  // of all
   out << fmt::format(
       "Parameters: {}\nModel FLOPs: {:.3f} TFLOP per step, {:.6f} GFLOP per token ({} tokens a "
       "step)\nRecomputed besides: {:.3f} TFLOP per step, not counted as model FLOPs\n\n",
-      compiled.model.parameter_count(), static_cast<double>(compiled.flops) * 1e-12,
-      static_cast<double>(compiled.flops) * 1e-9 / static_cast<double>(options.tokens_per_step),
-      options.tokens_per_step, static_cast<double>(all - compiled.flops) * 1e-12);
+      compiled.parameters, flops * 1e-12, flops * 1e-9 / static_cast<double>(options.tokens_per_step),
+      options.tokens_per_step, static_cast<double>(recomputed) * 1e-12);
 }
 
-// Arithmetic, not a plan: what each device would hold of the model's state if it were split evenly,
-// beside the activations that this policy keeps.
-void explain_states(std::ostream& out, const Compiled& compiled, const ExplainOptions& options) {
-  struct Choice {
-    const char* what;
-    int bytes;  // a parameter
-  };
-  static constexpr Choice kChoices[] = {
-      {"weights and moments bf16", 6},
-      {"weights, moments and gradients bf16", 8},
-      {"weights bf16, moments f32", 10},
-      {"weights bf16, master and moments f32", 14},
-      {"the same, gradients bf16", 16},
-      {"the same, gradients f32", 18},
-  };
-  const auto parameters = static_cast<double>(compiled.model.parameter_count());
-  const double kept = gib(activation_totals(compiled).device);
-  out << fmt::format("Model states split evenly over {} devices, with {:.1f} GiB of kept activations "
-                     "on each (without what a layer needs while it runs)\n",
-                     options.devices, kept);
-  for (const Choice& choice : kChoices) {
-    const double states = parameters * choice.bytes / static_cast<double>(options.devices) / (1 << 30);
-    const bool fits = states + kept <= gib(options.hbm_bytes);
-    out << fmt::format("    {:<40} {:>3} B a parameter {:>9.1f} GiB, with activations {:>8.1f} GiB{}\n",
-                       choice.what, choice.bytes, states, states + kept,
-                       fits ? "" : ": out of memory");
+void explain_mesh(std::ostream& out, const Compiled& compiled, const Mesh& mesh) {
+  if (mesh.ranks() == 1) return;
+  std::map<std::string, std::pair<int, int64_t>> kinds;  // what -> how many, bytes sent
+  for (const Instr& instr : compiled.train.schedule.instrs) {
+    if (!is_collective(instr.op.kind)) continue;
+    const uint8_t axes = mesh.populated(static_cast<uint8_t>(instr.op.attrs.integer(Attr::kAxes)));
+    auto& [count, bytes] = kinds[fmt::format("{} over {}", op_info(instr.op.kind).name, axes_text(axes))];
+    ++count;
+    bytes += sent_bytes(compiled.train.schedule, instr);
+  }
+  out << fmt::format("{} ranks: {}; everything below is of rank {}\n", mesh.ranks(), mesh.text(),
+                     mesh.rank());
+  out << "Collectives of a step (bytes that this rank sends; to experts: if routing is balanced)\n";
+  for (const auto& [kind, sum] : kinds) {
+    out << fmt::format("    {:<40} {:>6} x {:>12.3f} MiB in all\n", kind, sum.first, mib(sum.second));
   }
   out << "\n";
 }
@@ -120,7 +112,7 @@ void explain_space(std::ostream& out, const Step& step, Space space, int64_t cap
 void explain(std::ostream& out, const Compiled& compiled, const ExplainOptions& options) {
   explain_policy(out, compiled);
   explain_flops(out, compiled, options);
-  if (options.devices > 0) explain_states(out, compiled, options);
+  explain_mesh(out, compiled, options.mesh);
   out << "Memory plan (" << options.device_name << ")\n";
   explain_space(out, compiled.train, Space::kHbm, options.hbm_bytes);
   explain_space(out, compiled.train, Space::kHost, options.host_bytes);

@@ -10,7 +10,7 @@ namespace spillway {
 struct ExplainOptions {
   bool schedule = false;  // also every instruction
   bool programs = false;  // also every Program
-  int64_t devices = 0;    // > 0: also model states and kept activations if states were sharded over these
+  Mesh mesh;              // that the step was compiled for
   int64_t tokens_per_step = 0;
   int64_t hbm_bytes = 0, host_bytes = 0;  // capacities
   std::string device_name;

@@ -1,5 +1,6 @@
 #include "trainer/initialize.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -25,19 +26,18 @@ void normal_pair(uint64_t bits, float stddev, float& a, float& b) {
 
 }  // namespace
 
-std::vector<float> initial_values(uint64_t seed, const std::string& name, const Init& init,
-                                  int64_t elements) {
-  std::vector<float> values(static_cast<size_t>(elements),
-                            init.kind == Init::Kind::kOnes ? 1.0F : 0.0F);
-  if (init.kind != Init::Kind::kNormal) return values;
+void initial_values(uint64_t seed, const std::string& name, const Init& init, int64_t first,
+                    std::span<float> values) {
+  std::ranges::fill(values, init.kind == Init::Kind::kOnes ? 1.0F : 0.0F);
+  if (init.kind != Init::Kind::kNormal) return;
   const uint64_t key = key_of(seed, name);
-  for (int64_t i = 0; i < elements; i += 2) {
+  const auto elements = static_cast<int64_t>(values.size());
+  for (int64_t i = -(first & 1); i < elements; i += 2) {  // pairs begin at even elements
     float a, b;
-    normal_pair(mix64(key + static_cast<uint64_t>(i)), init.stddev, a, b);
-    values[i] = a;
+    normal_pair(mix64(key + static_cast<uint64_t>(first + i)), init.stddev, a, b);
+    if (i >= 0) values[i] = a;
     if (i + 1 < elements) values[i + 1] = b;
   }
-  return values;
 }
 
 }  // namespace spillway

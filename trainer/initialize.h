@@ -3,14 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "program/tensor.h"
 
 namespace spillway {
 
-[[nodiscard]] std::vector<float> initial_values(uint64_t seed, const std::string& name,
-                                                const Init& init, int64_t elements);
+// Fills `values` with the elements of parameter `name` from `first` on.
+void initial_values(uint64_t seed, const std::string& name, const Init& init, int64_t first,
+                    std::span<float> values);
 
 }  // namespace spillway

@@ -9,8 +9,10 @@
 #include "trainer/config_text.h"
 #include "trainer/console.h"
 #include "trainer/lr_schedule.h"
+#include "trainer/mesh_config.h"
 #include "trainer/metrics.h"
 #include "trainer/prefetcher.h"
+#include "trainer/run_environment.h"
 #include "trainer/session.h"
 #include "trainer/step_record.h"
 #include "trainer/trace.h"
@@ -42,21 +44,23 @@ class InterruptGuard {
 
 class TrainingRun {
  public:
-  explicit TrainingRun(const Config& config)
-      : config_(config),
-        metrics_(open_metrics(config)),
-        data_(open_training_data(config)),
-        session_(config),
+  TrainingRun(const Config& config, World& world)
+      : world_(world),
+        mesh_(mesh_of(config, world.size(), world.rank())),
+        config_(on_mesh(config, mesh_)),
+        metrics_(speaks() ? open_metrics(config) : nullptr),
+        data_(open_training_data(config_, mesh_)),
+        session_(config, &world),
         prefetcher_(data_.train, 0),
         console_(stdout, {.steps = config.train.steps, .log_every = config.train.log_every,
-                          .bar = is_terminal(stdout)}) {}
+                          .bar = speaks() && is_terminal(stdout)}) {}
 
   int run() {
     begin();
     for (int64_t step = 0; step < config_.train.steps; ++step) {
       one_step(step);
-      if (InterruptGuard::interrupted()) {
-        console_.line(fmt::format("interrupted: stopped after step {}", step));
+      if (any_rank_interrupted()) {
+        line(fmt::format("interrupted: stopped after step {}", step));
         return 130;
       }
     }
@@ -64,6 +68,19 @@ class TrainingRun {
   }
 
  private:
+  // Rank 0 speaks for all, on the console and in the files.
+  [[nodiscard]] bool speaks() const { return world_.rank() == 0; }
+  void line(const std::string& text) {
+    if (speaks()) console_.line(text);
+  }
+
+  // A launcher may signal some ranks only, or all at different steps: they end together.
+  [[nodiscard]] bool any_rank_interrupted() {
+    int64_t votes = InterruptGuard::interrupted() ? 1 : 0;
+    sum_over_ranks(world_, std::span(&votes, 1));
+    return votes > 0;
+  }
+
   static std::unique_ptr<MetricsLog> open_metrics(const Config& config) {
     create_output_directory(config.output.directory);
     if (!config.output.metrics) return nullptr;
@@ -74,25 +91,36 @@ class TrainingRun {
 
   void begin() {
     const Compiled& compiled = session_.compiled();
-    const int64_t parameters = compiled.model.parameter_count();
-    const double flops_per_token = static_cast<double>(compiled.flops) /
-                                   static_cast<double>(config_.train.batch_tokens());
+    const double flops_per_token =
+        static_cast<double>(model_flops()) / static_cast<double>(tokens());
+    const RunEnvironment environment = run_environment(world_);
     if (metrics_) {
       metrics_->write(to_json(RunHeader{.version = SPILLWAY_VERSION,
                                         .device = session_.device().name(),
-                                        .parameters = parameters,
+                                        .devices = world_.size(),
+                                        .parameters = compiled.parameters,
                                         .model_flops_per_token = flops_per_token,
+                                        .environment = to_json(environment),
                                         .config = to_json(config_)}));
     }
-    console_.line(fmt::format("{}: {} parameters, {:.3f} MFLOP per token, {} tokens a step, policy {}",
-                              config_.name, parameters, flops_per_token * 1e-6,
-                              config_.train.batch_tokens(), config_.activation.policy));
+    if (world_.size() > 1) {
+      line(fmt::format("{} ranks: {}; engine: {}", world_.size(), mesh_.text(), world_.engine()));
+    }
+    line(fmt::format("{}: {} parameters, {:.3f} MFLOP per token, {} tokens a step, policy {}",
+                     config_.name, compiled.parameters, flops_per_token * 1e-6, tokens(),
+                     config_.activation.policy));
     if (config_.family == ModelFamily::kDeepseek && config_.deepseek.balanced_routing) {
-      console_.line("routing is balanced by force: experts are not chosen by score (a benchmark)");
+      line("routing is balanced by force: experts are not chosen by score (a benchmark)");
     }
     PeakBytes planned = hbm_peak();
     planned.measured = planned.planned;  // nothing has run yet
-    console_.line(memory_line(planned, session_.device().name() + ":0") + " (planned)");
+    line(memory_line(planned, session_.device().name() + ":0") + " (planned)");
+  }
+
+  // Of a step, over all ranks.
+  [[nodiscard]] int64_t model_flops() const { return session_.compiled().flops * world_.size(); }
+  [[nodiscard]] int64_t tokens() const {
+    return config_.train.batch_tokens() * mesh_.size(axis::kBatch);
   }
 
   [[nodiscard]] PeakBytes hbm_peak() const {
@@ -108,23 +136,26 @@ class TrainingRun {
     const double rate = learning_rate(config_.schedule, step, config_.train.steps);
     const StepResult result = session_.train_step(batch, step, rate);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    if (step == config_.output.trace_step) {
-      const std::string path = config_.output.directory + "/trace_step" + std::to_string(step) + ".json";
-      try {
-        write_trace(path, session_.compiled().train.schedule, session_.timings());
-        console_.line("trace: " + path);
-      } catch (const std::exception& error) {  // a full disk must not end the training
-        console_.line(fmt::format("trace not written: {}", error.what()));
-      }
-    }
-    StepRecord record = make_record(step, batch, result);
+    if (step == config_.output.trace_step && speaks()) trace(step);
+    StepRecord record = make_record(step, result);
     record.learning_rate = rate;
     record.seconds = elapsed.count();
     if (due(step, config_.train.eval_every) && data_.validation) {
       record.validation_loss = validate(step);
     }
-    console_.step(record);
+    if (speaks()) console_.step(record);
     if (metrics_) metrics_->write(to_json(record));
+  }
+
+  void trace(int64_t step) {
+    const std::string path =
+        config_.output.directory + "/trace_step" + std::to_string(step) + ".json";
+    try {
+      write_trace(path, session_.compiled().train.schedule, session_.timings());
+      line("trace: " + path);
+    } catch (const std::exception& error) {  // a full disk must not end the training
+      line(fmt::format("trace not written: {}", error.what()));
+    }
   }
 
   // After every `period` steps and at the end.
@@ -132,15 +163,15 @@ class TrainingRun {
     return period > 0 && ((step + 1) % period == 0 || step + 1 == config_.train.steps);
   }
 
-  [[nodiscard]] StepRecord make_record(int64_t step, const Batch& batch,
-                                       const StepResult& result) const {
+  [[nodiscard]] StepRecord make_record(int64_t step, const StepResult& result) const {
     const Step& train = session_.compiled().train;
     const MemoryUse use = session_.device().memory_use();
     StepRecord record{.step = step, .loss = result.loss, .grad_norm = result.grad_norm};
     record.data_wait_seconds = prefetcher_.wait_seconds();
-    record.model_flops = session_.compiled().flops;
-    record.tokens = config_.train.batch_tokens();
-    record.target_tokens = batch.valid_targets;
+    record.devices = world_.size();
+    record.model_flops = model_flops();
+    record.tokens = tokens();
+    record.target_tokens = result.valid_targets;
     record.peak_tflops = config_.device.peak_tflops;
     record.hbm = hbm_peak();
     record.host = {.planned = train.plan.host.bytes, .measured = use.host_high_water,
@@ -148,6 +179,7 @@ class TrainingRun {
     record.hbm_at_peak = train.plan.hbm.live_by_class;
     record.scratch_bytes = use.scratch_bytes;
     record.copied = copy_bytes(train.schedule);
+    record.sent_bytes = sent_bytes(train.schedule);
     record.copies = result.stats;
     record.router = result.router;
     record.mtp_loss = result.mtp_loss;
@@ -158,8 +190,7 @@ class TrainingRun {
     Session::Evaluation total;
     Batch batch;
     int64_t position = 0;
-    for (int64_t n = 0; n < config_.train.eval_batches; ++n) {
-      if (position >= data_.validation->sequences_per_epoch()) break;
+    while (position < data_.validation->sequences_per_epoch()) {
       data_.validation->fill(position, batch);
       position = batch.position;
       const Session::Evaluation part = session_.evaluate(batch);
@@ -167,12 +198,14 @@ class TrainingRun {
       total.valid_targets += part.valid_targets;
     }
     const double loss = total.loss_sum / static_cast<double>(total.valid_targets);
-    console_.line(evaluation_line(step, loss, total.valid_targets));
+    line(evaluation_line(step, loss, total.valid_targets));
     return loss;
   }
 
   const InterruptGuard guard_;  // first: an interrupt during start-up also ends after a whole step
-  const Config& config_;
+  World& world_;
+  Mesh mesh_;
+  Config config_;  // resolved for the mesh
   std::unique_ptr<MetricsLog> metrics_;  // the folder is proved writable before anything else
   TrainingData data_;
   Session session_;
@@ -182,6 +215,6 @@ class TrainingRun {
 
 }  // namespace
 
-int train_command(const Config& config) { return TrainingRun(config).run(); }
+int train_command(const Config& config, World& world) { return TrainingRun(config, world).run(); }
 
 }  // namespace spillway

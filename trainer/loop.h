@@ -1,6 +1,7 @@
 // The training loop.
 #pragma once
 
+#include "parallel/world.h"
 #include "trainer/config.h"
 
 namespace spillway {
@@ -8,6 +9,6 @@ namespace spillway {
 // Trains as the config says: opens the output folder and the data, then compiles and allocates, then
 // steps. Returns the process's exit status: 0, or 130 when Ctrl-C ended the run early (the step in
 // progress is finished and recorded first). Throws what went wrong; metrics are on disk by then.
-int train_command(const Config& config);
+int train_command(const Config& config, World& world);
 
 }  // namespace spillway

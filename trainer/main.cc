@@ -1,13 +1,20 @@
 // The command line: train, compare, explain.
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
+#include <exception>
+#include <functional>
 #include <iostream>
+#include <sstream>
+#include <thread>
 
+#include "parallel/world.h"
 #include "program/error.h"
 #include "trainer/compare.h"
 #include "trainer/config.h"
 #include "trainer/explain.h"
 #include "trainer/loop.h"
+#include "trainer/mesh_config.h"
 #include "trainer/session.h"
 
 namespace spillway {
@@ -17,7 +24,7 @@ struct Arguments {
   std::string config;
   std::vector<std::string> overrides;
   int64_t steps = 20;
-  int64_t devices = 0;
+  int ranks = 0;
   bool schedule = false, programs = false;
 };
 
@@ -41,16 +48,49 @@ void print_training_settings(const Config& config) {
 }
 
 void explain_command(const Arguments& arguments) {
-  const Config config = load_config(arguments.config, arguments.overrides);
+  Config config = load_config(arguments.config, arguments.overrides);
+  const int ranks = arguments.ranks > 0 ? arguments.ranks : ranks_of(config.parallel.mesh);
+  const Mesh mesh = mesh_of(config, ranks, 0);
+  config = on_mesh(config, mesh);
   print_training_settings(config);
-  explain(std::cout, compile_config(config, true),
+  explain(std::cout, compile_config(config, mesh, true),
           {.schedule = arguments.schedule,
            .programs = arguments.programs,
-           .devices = arguments.devices,
-           .tokens_per_step = config.train.batch_tokens(),
+           .mesh = mesh,
+           .tokens_per_step = config.train.batch_tokens() * mesh.size(axis::kBatch),
            .hbm_bytes = config.device.hbm_bytes,
            .host_bytes = config.device.host_bytes,
            .device_name = config.device.kind});
+}
+
+// One rank of the launcher's. Whatever it dies of, it says so and the others end too.
+int on_all_ranks(const Arguments& arguments,
+                 const std::function<int(const Config&, World&)>& command) {
+  Config config;
+  std::exception_ptr unreadable;
+  try {
+    config = load_config(arguments.config, arguments.overrides);
+  } catch (const ConfigError&) {
+    unreadable = std::current_exception();
+  }
+  const std::unique_ptr<World> world = join_world(config.parallel.timeout_s);
+  if (world->size() == 1) {
+    if (unreadable) std::rethrow_exception(unreadable);
+    return command(config, *world);
+  }
+  std::string why;
+  try {
+    if (unreadable) std::rethrow_exception(unreadable);
+    return command(config, *world);
+  } catch (const ConfigError& error) {
+    // Every rank finds the same: rank 0 says it, and ends the others before they repeat it.
+    why = error.what();
+    if (world->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  world->abort(why);
+  return 1;
 }
 
 int run(int argc, char** argv) {
@@ -66,15 +106,19 @@ int run(int argc, char** argv) {
       app, "explain", "Print the policy, FLOPs and memory plan of a config; runs nothing", arguments);
   show->add_flag("--schedule", arguments.schedule, "Also every instruction");
   show->add_flag("--programs", arguments.programs, "Also every Program");
-  show->add_option("--devices", arguments.devices,
-                   "Also model states split evenly over this many devices")
+  show->add_option("--ranks", arguments.ranks,
+                   "Rank 0 of this many; default: what the axes of `parallel` multiply to")
       ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
 
-  if (train->parsed()) return train_command(load_config(arguments.config, arguments.overrides));
+  if (train->parsed()) return on_all_ranks(arguments, train_command);
   if (compare->parsed()) {
-    const Config config = load_config(arguments.config, arguments.overrides);
-    (void)compare_strategies(config, arguments.steps, std::cout);
+    return on_all_ranks(arguments, [&](const Config& config, World& world) {
+      std::ostringstream nowhere;
+      (void)compare_strategies(config, arguments.steps, world,
+                               world.rank() == 0 ? std::cout : nowhere);
+      return 0;
+    });
   }
   if (show->parsed()) explain_command(arguments);
   return 0;

@@ -11,7 +11,11 @@
 #include "device/roofline.h"
 #include "model/deepseek.h"
 #include "program/error.h"
+#include "parallel/group.h"
+#include "trainer/agreement.h"
+#include "trainer/host_cores.h"
 #include "trainer/initialize.h"
+#include "trainer/mesh_config.h"
 
 namespace spillway {
 namespace {
@@ -40,26 +44,48 @@ Model build_model(const Config& config) {
   return model;
 }
 
-CompileOptions compile_options(const Config& config) {
+CompileOptions compile_options(const Config& config, const Mesh& mesh) {
   return {.activation = {config.activation.policy, config.activation.custom},
           .latency_hiding = config.activation.latency_hiding,
           .pipelined = config.activation.pipelined,
           .max_inflight_async = config.activation.max_inflight_async,
           .micro_batches = static_cast<int>(config.train.accumulation),
+          .mesh = mesh,
+          .experts = config.parallel.experts,
+          .gathering = {.mode = config.parallel.optimizer_only ? Gathering::Mode::kOptimizer
+                                                               : Gathering::Mode::kFull},
+          .gather_ahead = config.parallel.gather_ahead,
           .hbm_bytes = config.device.hbm_bytes,
           .host_bytes = config.device.host_bytes,
           .device_name = config.device.kind,
           .allow_oversize = false};
 }
 
-Compiled compile_config(const Config& config, bool allow_oversize) {
-  CompileOptions options = compile_options(config);
+Compiled compile_config(const Config& config, const Mesh& mesh, bool allow_oversize) {
+  CompileOptions options = compile_options(config, mesh);
   options.allow_oversize = allow_oversize;
   return compile(build_model(config), options, Roofline(config.device));
 }
 
-Session::Session(const Config& config)
-    : config_(config), device_(make_device(config.device)), compiled_(compile_config(config)) {
+namespace {
+
+// A rank's threads default to its share of the machine's cores.
+DeviceOptions device_options(const Config& config, const World& world) {
+  DeviceOptions options = config.device;
+  if (options.threads == 0) options.threads = cores_of_rank(world.local_size());
+  return options;
+}
+
+}  // namespace
+
+Session::Session(const Config& config, World* world)
+    : alone_(world == nullptr ? solo_world() : nullptr),
+      world_(world == nullptr ? *alone_ : *world),
+      mesh_(mesh_of(config, world_.size(), world_.rank())),
+      config_(on_mesh(config, mesh_)),
+      device_(make_device(device_options(config_, world_), {.world = &world_, .mesh = mesh_})),
+      compiled_(compile_config(config_, mesh_)) {
+  check_same_on_all_ranks(world_, config_, compiled_);
   const MemoryPlan &train = compiled_.train.plan, &evaluate = compiled_.evaluate.plan;
   device_->allocate({.hbm = std::max(train.hbm.bytes, evaluate.hbm.bytes),
                      .host = std::max(train.host.bytes, evaluate.host.bytes)});
@@ -79,8 +105,13 @@ void Session::initialize() {
     for (const Tensor& tensor : compiled_.model.programs[block.program].tensors) {
       const std::string name = full_name(block, tensor);
       if (tensor.kind == TensorKind::kParam) {
-        write_parameter(name, initial_values(config_.train.seed, name, tensor.init,
-                                             element_count(tensor.shape)));
+        const Layout& layout = compiled_.layouts.at(name);
+        std::vector<float> values(layout.shard);
+        for_each_run(layout, [&](int64_t shard, int64_t whole, int64_t count) {
+          initial_values(config_.train.seed, name, tensor.init, whole,
+                         std::span(values).subspan(shard, count));
+        });
+        write_shard(name, values);
       }
     }
     // Moments and router biases start at 0; masters have been written with their parameter.
@@ -88,7 +119,9 @@ void Session::initialize() {
       if (program < 0) continue;
       for (const Tensor& tensor : compiled_.model.programs[program].tensors) {
         if (tensor.kind == TensorKind::kState && !tensor.name.ends_with(".master")) {
-          write(full_name(block, tensor), std::vector<float>(element_count(tensor.shape)));
+          const std::string name = full_name(block, tensor);
+          write(name, std::vector<float>(
+                          element_count(compiled_.train.schedule.buffers[persistent(name)].shape)));
         }
       }
     }
@@ -138,9 +171,22 @@ void Session::write(const std::string& name, std::span<const float> values) {
   write_bytes(name, std::as_bytes(std::span(rounded)));
 }
 
-void Session::write_parameter(const std::string& name, std::span<const float> values) {
+void Session::write_shard(const std::string& name, std::span<const float> values) {
   write(name, values);
   if (by_name_.contains(name + ".master")) write(name + ".master", values);
+}
+
+void Session::write_parameter(const std::string& name, std::span<const float> values) {
+  const Layout& layout = compiled_.layouts.at(name);
+  if (static_cast<int64_t>(values.size()) != element_count(layout.whole_shape())) {
+    throw VerifyError(fmt::format("{} has {} elements, not {}", name,
+                                  element_count(layout.whole_shape()), values.size()));
+  }
+  std::vector<float> mine(layout.shard);
+  for_each_run(layout, [&](int64_t shard, int64_t whole, int64_t count) {
+    std::ranges::copy(values.subspan(whole, count), mine.begin() + shard);
+  });
+  write_shard(name, mine);
 }
 
 std::vector<std::string> Session::parameter_names() const {
@@ -189,7 +235,7 @@ void Session::watch(const Batch& batch,
                     const std::function<void(const std::string&, std::vector<int32_t>)>&
                         visit_integers) {
   write_batch(batch, static_cast<int>(config_.train.accumulation));
-  write_scalars(0, 0, batch.valid_targets);
+  write_scalars(0, 0, valid_on_all_ranks(batch.valid_targets));
   train_->watch([&](int instr) {
     for (TensorId id : compiled_.train.schedule.instrs[instr].op.out) {
       const Buffer& buffer = compiled_.train.schedule.buffers[id];
@@ -206,12 +252,19 @@ void Session::watch(const Batch& batch,
   });
 }
 
+// Ranks of a tensor group have the same sequences.
+int64_t Session::valid_on_all_ranks(int64_t valid_targets) {
+  sum_over_ranks(world_, std::span(&valid_targets, 1));
+  return valid_targets / mesh_.size(axis::kTensor);
+}
+
 StepResult Session::train_step(const Batch& batch, int64_t step, double learning_rate) {
   write_batch(batch, static_cast<int>(config_.train.accumulation));
-  write_scalars(step, learning_rate, batch.valid_targets);
+  StepResult result;
+  result.valid_targets = valid_on_all_ranks(batch.valid_targets);
+  write_scalars(step, learning_rate, result.valid_targets);
   const auto start = std::chrono::steady_clock::now();
   train_->run();
-  StepResult result;
   result.seconds = seconds_since(start);
   result.loss = read_scalar(step_io::kLoss);
   result.grad_norm = std::sqrt(static_cast<double>(read_scalar(step_io::kGradNormSq)));
@@ -219,15 +272,30 @@ StepResult Session::train_step(const Batch& batch, int64_t step, double learning
   result.router = router_stats();
   if (by_name_.contains(step_io::kMtpLoss)) result.mtp_loss = read_scalar(step_io::kMtpLoss);
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
-    // The update left everything untouched, so the same step can run again, watched.
-    const std::string where = train_->find_non_finite();
-    throw NonFinite(fmt::format(
-        "step {}: loss {}, gradient norm {}: not finite; stopped before the update. First appeared "
-        "in {}",
-        step, result.loss, result.grad_norm,
-        where.empty() ? "the sum over the gradients (every tensor is finite)" : where));
+    stop_not_finite(step, result);
   }
   return result;
+}
+
+// The update left everything untouched, so the same step can run again, watched. Loss and norm are
+// sums over all ranks: all come here together, and all say where the value first appeared on any.
+void Session::stop_not_finite(int64_t step, const StepResult& result) {
+  const Executor::Finding mine = train_->find_non_finite();
+  std::string where = mine.where;
+  if (world_.size() > 1) {
+    const std::vector<std::string> all =
+        all_texts(world_, mine.where.empty() ? "" : fmt::format("{:012} rank {}: {}", mine.instr,
+                                                                world_.rank(), mine.where));
+    where.clear();
+    for (const std::string& found : all) {
+      if (!found.empty() && (where.empty() || found < where)) where = found;
+    }
+    if (!where.empty()) where.erase(0, where.find(' ') + 1);
+  }
+  throw NonFinite(fmt::format(
+      "step {}: loss {}, gradient norm {}: not finite; stopped before the update. First appeared in {}",
+      step, result.loss, result.grad_norm,
+      where.empty() ? "the sum over the gradients (every tensor is finite)" : where));
 }
 
 std::optional<RouterStats> Session::router_stats() const {
@@ -252,7 +320,7 @@ Session::Evaluation Session::evaluate(const Batch& batch) {
   // The evaluation Schedule sums losses times this scalar: 1 gives the sum over valid tokens.
   write_scalars(0, 0, 1);
   evaluate_->run();
-  return {read_scalar(step_io::kLoss), batch.valid_targets};
+  return {read_scalar(step_io::kLoss), valid_on_all_ranks(batch.valid_targets)};
 }
 
 }  // namespace spillway

@@ -40,6 +40,7 @@ Json to_json(const RunHeader& header) {
           {"devices", header.devices},
           {"parameters", header.parameters},
           {"model_flops_per_token", header.model_flops_per_token},
+          {"environment", header.environment},
           {"config", header.config}};
 }
 
@@ -89,6 +90,9 @@ Json to_json(const StepRecord& record) {
           {"d2h_seconds", record.copies.copy_seconds_d2h},
           {"h2d_seconds", record.copies.copy_seconds_h2d},
           {"exposed_seconds", record.copies.exposed_seconds},
+          {"sent_bytes", record.sent_bytes},
+          {"collective_seconds", record.copies.collective_seconds},
+          {"exposed_collective_seconds", record.copies.exposed_collective_seconds},
           {"overlap_fraction", or_null(record.overlap_fraction())}};
   if (record.mtp_loss) json["mtp_loss"] = *record.mtp_loss;
   if (record.router) json["router"] = router_json(*record.router);

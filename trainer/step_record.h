@@ -20,6 +20,7 @@ struct RunHeader {
   int64_t devices = 1;
   int64_t parameters = 0;
   double model_flops_per_token = 0;
+  nlohmann::ordered_json environment;  // to_json(RunEnvironment)
   nlohmann::ordered_json config;  // resolved: to_json(Config)
 };
 
@@ -49,6 +50,7 @@ struct StepRecord {
   std::array<int64_t, kMemoryClassCount> hbm_at_peak = {};  // by MemoryClass
   int64_t scratch_bytes = 0;                                // beside the plan
   CopyBytes copied;
+  int64_t sent_bytes = 0;  // to other ranks, by one
   StepStats copies;
   std::optional<double> mtp_loss;     // of multi-token prediction, weighted; not part of `loss`
   std::optional<RouterStats> router;  // mixture of experts only

@@ -35,9 +35,23 @@ std::string describe(const std::vector<std::string>& paths) {
                            : fmt::format("{} (+{} files)", paths[0], paths.size() - 1);
 }
 
+// The same sequences on every mesh; what a rank's last batch has past them does not count.
+std::shared_ptr<const Batcher> validation_batches(Source tokens, std::string name,
+                                                  const TrainConfig& train, const BatchShare& share) {
+  const int64_t wanted = train.eval_batches * train.micro_batch * train.seq_len + 1;
+  if (wanted < tokens->size()) tokens = std::make_shared<SliceSource>(tokens, 0, wanted);
+  return std::make_shared<Batcher>(std::move(tokens), BatcherOptions{.sequences = train.micro_batch,
+                                                                     .seq_len = train.seq_len,
+                                                                     .share = share,
+                                                                     .name = std::move(name),
+                                                                     .one_pass = true});
+}
+
 }  // namespace
 
-TrainingData open_training_data(const Config& config) {
+TrainingData open_training_data(const Config& config, const Mesh& mesh) {
+  const BatchShare share{.ranks = mesh.size(axis::kBatch), .rank = mesh.index(axis::kBatch),
+                         .micro_batch = config.train.micro_batch};
   const DataConfig& data = config.data;
   Source train = open_source(config, data.paths), validation;
   std::string train_name = describe(data.paths), validation_name;
@@ -61,13 +75,11 @@ TrainingData open_training_data(const Config& config) {
                                        .seq_len = config.train.seq_len,
                                        .shuffle = data.shuffle,
                                        .seed = config.train.seed,
+                                       .share = share,
                                        .name = std::move(train_name)});
   if (validation && config.train.eval_every > 0) {
-    result.validation = std::make_shared<Batcher>(
-        std::move(validation), BatcherOptions{.sequences = config.train.micro_batch,
-                                              .seq_len = config.train.seq_len,
-                                              .name = std::move(validation_name),
-                                              .one_pass = true});
+    result.validation =
+        validation_batches(std::move(validation), std::move(validation_name), config.train, share);
   }
   return result;
 }

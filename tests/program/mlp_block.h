@@ -24,13 +24,14 @@ inline Program mlp_block() {
 }
 
 // The end of a chain of blocks: reads the residual stream in both phases, so that it has a gradient.
-inline Program tail_block() {
+// With "embed.weight" it shares the source's weight.
+inline Program tail_block(const std::string& weight = "head.weight") {
   ProgramBuilder b("tail");
   const TensorId x = b.block_input("tail_input", DType::kF32, {8, 4});
   const TensorId targets = b.step_io("targets", DType::kI32, {8}, true);
   const TensorId scalars = b.step_io("scalars", DType::kF32, {kStepScalarCount});
   const TensorId loss = b.step_io("loss", DType::kF32, {1});
-  const TensorId w = b.param("head.weight", DType::kF32, {5, 4}, {Init::Kind::kNormal, 0.1F});
+  const TensorId w = b.param(weight, DType::kF32, {5, 4}, {Init::Kind::kNormal, 0.1F});
   b.enter_backward();
   const TensorId logits = b.op(OpKind::kLinear, "logits", {x, w});
   b.accumulate(OpKind::kCrossEntropy, loss, "loss.0", {logits, targets, scalars});

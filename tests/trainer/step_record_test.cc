@@ -62,7 +62,7 @@ TEST(StepRecord, JsonKeysCarryUnits) {
   EXPECT_EQ(json["hbm_measured_peak_bytes"], 9);
   EXPECT_EQ(json["hbm_at_peak_bytes"]["parameters"], 1);
   EXPECT_EQ(json["hbm_at_peak_bytes"]["activations"], 5);
-  EXPECT_EQ(json["hbm_at_peak_bytes"].size(), 6u);
+  EXPECT_EQ(json["hbm_at_peak_bytes"].size(), 7u);
 }
 
 TEST(StepRecord, OddNumbersStayJson) {

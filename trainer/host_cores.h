@@ -1,0 +1,10 @@
+// The cores that a rank may use.
+#pragma once
+
+namespace spillway {
+
+// The cores that the launcher bound this process to; when it is bound to none in particular, its share
+// of the machine's among `local_ranks`. At least 1.
+[[nodiscard]] int cores_of_rank(int local_ranks);
+
+}  // namespace spillway
