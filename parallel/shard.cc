@@ -291,7 +291,12 @@ class Sharder {
       case OpKind::kDispatchBwd: emit_with(op, 0, returned(op.in[0])); return true;
       case OpKind::kGroupedLinear:
       case OpKind::kGroupedLinearDgrad:
-      case OpKind::kGroupedLinearWgrad: emit_with(op, 2, local_offsets_); return true;
+      case OpKind::kGroupedLinearWgrad: {
+        Op expecting = op;
+        expecting.attrs.set(Attr::kRows, number(std::min(own_rows_, row_bound_)));
+        emit_with(expecting, 2, local_offsets_);
+        return true;
+      }
       default: return false;
     }
   }
@@ -308,6 +313,7 @@ class Sharder {
   void plan_exchange(const Op& op) {
     const int64_t rows = source_.tensors[op.out[0]].shape[0];  // a rank's own
     const int64_t all = rows * expert_parts_;
+    own_rows_ = rows;
     row_bound_ = experts_.rows == 0
                      ? all
                      : std::min(all, static_cast<int64_t>(experts_.rows * number(rows) + 0.999999));
@@ -382,7 +388,7 @@ class Sharder {
   std::vector<Op>* list_ = nullptr;  // forward or backward of local_
   std::vector<Forms> forms_;         // by tensor of the source
   TensorId all_offsets_ = kNoTensor, local_offsets_ = kNoTensor;
-  int64_t row_bound_ = 0;
+  int64_t own_rows_ = 0, row_bound_ = 0;  // that this rank sends; that it has room for
   std::map<TensorId, TensorId> returned_;
 };
 

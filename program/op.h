@@ -72,7 +72,8 @@ enum class OpKind : uint8_t {
                    //   rows past offsets[E] are 0; place is for the gradient
   kDispatchBwd,    // d.x[T,d] = dispatch_bwd(d.rows, place): sum over a token's rows, in order of choice
   kGroupedLinear,       // y[R,N] = grouped_linear(x[R,K], weight[E,N,K], offsets): each expert's rows
-                        //   times its weight^T; rows past offsets[E] are 0
+                        //   times its weight^T; rows past offsets[E] are 0.
+                        //   [{rows}]: as many are expected, where R is a bound; it changes no value
   kGroupedLinearDgrad,  // d.x[R,K] = grouped_linear_dgrad(d.y[R,N], weight, offsets)
   kGroupedLinearWgrad,  // d.weight[E,N,K] = grouped_linear_wgrad(d.y, x, offsets): 0 for an expert
                         //   without rows

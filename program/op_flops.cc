@@ -25,11 +25,20 @@ int64_t attention_bwd_flops(const Tensors& in, const Tensors& out, const Attrs& 
 
 // Each row meets one expert: rows, not experts, count. Rows are the bound T*k: what a capacity drops
 // is not subtracted, as MaxText does not.
-int64_t grouped_linear_flops(const Tensors& in, const Tensors& out, const Attrs&) {
-  return 2 * element_count(out[0]->shape) * in[0]->shape[1];
+namespace {
+
+// Rows that are expected, where the tensor has room for more.
+int64_t expected_rows(const Tensors& in, const Attrs& attrs) {
+  return attrs.has(Attr::kRows) ? attrs.integer(Attr::kRows) : in[0]->shape[0];
 }
 
-int64_t grouped_linear_wgrad_flops(const Tensors& in, const Tensors&, const Attrs&) {
-  return 2 * in[0]->shape[0] * in[0]->shape[1] * in[1]->shape[1];
+}  // namespace
+
+int64_t grouped_linear_flops(const Tensors& in, const Tensors& out, const Attrs& attrs) {
+  return 2 * expected_rows(in, attrs) * out[0]->shape[1] * in[0]->shape[1];
+}
+
+int64_t grouped_linear_wgrad_flops(const Tensors& in, const Tensors&, const Attrs& attrs) {
+  return 2 * expected_rows(in, attrs) * in[0]->shape[1] * in[1]->shape[1];
 }
 }  // namespace spillway::rules

@@ -1,0 +1,31 @@
+#include "trainer/simulated.h"
+
+#include <algorithm>
+
+#include "trainer/mesh_config.h"
+#include "trainer/session.h"
+
+namespace spillway {
+
+SimulatedStep simulate_step(const Config& config, const Hardware& hardware, int ranks) {
+  const Mesh mesh = mesh_of(config, ranks, 0);
+  SimulatedStep step;
+  step.config = on_mesh(config, mesh);
+  step.hbm_capacity =
+      static_cast<int64_t>(hardware.hbm_bytes.value - hardware.reserve_bytes.value);
+  step.host_capacity =
+      static_cast<int64_t>(hardware.host_bytes_per_socket.value / hardware.gpus_per_socket);
+  CompileOptions options = compile_options(step.config, mesh);
+  options.hbm_bytes = step.hbm_capacity;
+  options.host_bytes = step.host_capacity;
+  options.device_name = hardware.name;
+  options.allow_oversize = true;
+  step.compiled = compile(build_model(step.config), options, sim::SimCostModel(hardware, mesh));
+  const Step& train = step.compiled.train;
+  step.run = sim::simulate(train.schedule, train.plan, hardware, mesh);
+  step.stats = step_stats(train.schedule, step.run.timings);
+  step.seconds = step.run.seconds;
+  return step;
+}
+
+}  // namespace spillway
