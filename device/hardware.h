@@ -71,8 +71,10 @@ struct Hardware {
   Figure hbm_bytes, hbm_gb_per_s;
   Figure hbm_fraction;      // of hbm_gb_per_s that a memory-bound kernel reaches
   Figure reserve_bytes;     // outside the plan: context, library workspaces, collective buffers
-  Figure bf16_tflops, fp8_tflops, f32_tflops;  // peaks, dense
-  Figure sustained_fraction;  // of a burst product's rate that a long run holds under its power limit
+  Figure bf16_tflops, fp8_tflops, f32_tflops;  // peaks, dense; f32: vector units
+  // Of a burst product's rate that a long run holds under its power limit: for the matmul tables, which
+  // are bursts; grouped products and attention are measured sustained.
+  Figure sustained_fraction;
   Figure launch_us;           // of a kernel, on the device
 
   Figure host_bytes_per_socket, host_gb_per_s_per_socket;  // memory of a CPU socket

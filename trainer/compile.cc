@@ -57,10 +57,10 @@ bool fits(const MemoryPlan& plan, const CompileOptions& options) {
 }
 
 // Passes 9 and 10. Copies that start early hold memory: when the plan does not fit, they are placed
-// again with less and less head start.
+// again with less and less head start. What does not fit in any case is shown as it would run if it did.
 Step place_and_plan(const Schedule& transferred, const CompileOptions& options,
                     const CostModel& cost) {
-  Step step;
+  Step step, first;
   for (double margin : {2.0, 1.25, 0.6, 0.0}) {
     step.schedule = transferred;
     if (options.latency_hiding) {
@@ -73,9 +73,10 @@ Step place_and_plan(const Schedule& transferred, const CompileOptions& options,
     }
     verify_in_debug(step.schedule);
     step.plan = plan_memory(step.schedule);
-    if (!options.latency_hiding || fits(step.plan, options)) break;
+    if (!options.latency_hiding || fits(step.plan, options)) return step;
+    if (margin == 2.0) first = step;
   }
-  return step;
+  return options.allow_oversize ? first : step;
 }
 
 void finish(Step& step, const CompileOptions& options) {

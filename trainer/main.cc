@@ -13,8 +13,10 @@
 #include "trainer/compare.h"
 #include "trainer/config.h"
 #include "trainer/explain.h"
+#include "trainer/hardware_file.h"
 #include "trainer/loop.h"
 #include "trainer/mesh_config.h"
+#include "trainer/plan_command.h"
 #include "trainer/session.h"
 
 namespace spillway {
@@ -24,6 +26,7 @@ struct Arguments {
   std::string config;
   std::vector<std::string> overrides;
   int64_t steps = 20;
+  std::string hardware;
   int ranks = 0;
   bool schedule = false, programs = false;
 };
@@ -47,10 +50,13 @@ void print_training_settings(const Config& config) {
             << ", optimizer.router_bias_rate " << config.optimizer.router_bias_rate << "\n\n";
 }
 
+int ranks_for(const Arguments& arguments, const Config& config) {
+  return arguments.ranks > 0 ? arguments.ranks : ranks_of(config.parallel.mesh);
+}
+
 void explain_command(const Arguments& arguments) {
   Config config = load_config(arguments.config, arguments.overrides);
-  const int ranks = arguments.ranks > 0 ? arguments.ranks : ranks_of(config.parallel.mesh);
-  const Mesh mesh = mesh_of(config, ranks, 0);
+  const Mesh mesh = mesh_of(config, ranks_for(arguments, config), 0);
   config = on_mesh(config, mesh);
   print_training_settings(config);
   explain(std::cout, compile_config(config, mesh, true),
@@ -102,13 +108,19 @@ int run(int argc, char** argv) {
   CLI::App* compare =
       add_command(app, "compare", "Train a few steps under each of the five strategies", arguments);
   compare->add_option("--steps", arguments.steps, "Steps for each strategy")->check(CLI::PositiveNumber);
+  CLI::App* plan = add_command(
+      app, "plan", "Simulate a step under each strategy on a machine that is not here", arguments);
+  plan->add_option("--hardware", arguments.hardware, "A file of configs/hardware, or its name")
+      ->required();
   CLI::App* show = add_command(
       app, "explain", "Print the policy, FLOPs and memory plan of a config; runs nothing", arguments);
   show->add_flag("--schedule", arguments.schedule, "Also every instruction");
   show->add_flag("--programs", arguments.programs, "Also every Program");
-  show->add_option("--ranks", arguments.ranks,
-                   "Rank 0 of this many; default: what the axes of `parallel` multiply to")
-      ->check(CLI::PositiveNumber);
+  for (CLI::App* command : {plan, show}) {
+    command->add_option("--ranks", arguments.ranks,
+                        "Rank 0 of this many; default: what the axes of `parallel` multiply to")
+        ->check(CLI::PositiveNumber);
+  }
   CLI11_PARSE(app, argc, argv);
 
   if (train->parsed()) return on_all_ranks(arguments, train_command);
@@ -119,6 +131,10 @@ int run(int argc, char** argv) {
                                world.rank() == 0 ? std::cout : nowhere);
       return 0;
     });
+  }
+  if (plan->parsed()) {
+    const Config config = load_config(arguments.config, arguments.overrides);
+    plan_strategies(config, hardware_named(arguments.hardware), ranks_for(arguments, config), std::cout);
   }
   if (show->parsed()) explain_command(arguments);
   return 0;

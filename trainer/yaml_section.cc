@@ -145,6 +145,26 @@ std::vector<std::string> YamlSection::strings(const std::string& key) {
   return result;
 }
 
+std::vector<YamlSection> YamlSection::rows(const std::string& key,
+                                           const std::vector<std::string>& columns) {
+  const YamlNode* node = value(key, true);
+  if (node->items.empty()) {
+    fail(key, fmt::format("must be a list of rows [{}], one at least", fmt::join(columns, ", ")));
+  }
+  std::vector<YamlSection> result;
+  for (const YamlNode& item : node->items) {
+    const std::string path = fmt::format("{}[{}]", dotted(key), result.size());
+    if (item.items.size() != columns.size()) {
+      throw ConfigError(fmt::format("{}: {} has {} values; must have {}: {}", item.where(), path,
+                                    item.items.size(), columns.size(), fmt::join(columns, ", ")));
+    }
+    YamlNode row{.kind = YamlNode::Kind::kMap, .file = item.file, .line = item.line};
+    for (size_t i = 0; i < columns.size(); ++i) row.entries.push_back({columns[i], item.items[i]});
+    result.emplace_back(std::move(row), path, std::vector<YamlOverride>{});
+  }
+  return result;
+}
+
 size_t YamlSection::choice_index(const std::string& key, const std::vector<std::string>& legal) {
   const std::string* text = scalar(key, true);
   const auto found = std::ranges::find(legal, *text);

@@ -65,6 +65,10 @@ class YamlSection {
   [[nodiscard]] std::string string(const std::string& key, std::optional<std::string> fallback);
   // One string, or a list of them.
   [[nodiscard]] std::vector<std::string> strings(const std::string& key);
+  // A list of rows, each a list of one single value a column; a row comes back as a section whose keys
+  // are `columns`. Throws when the key is missing, the list is empty or a row has another length.
+  [[nodiscard]] std::vector<YamlSection> rows(const std::string& key,
+                                              const std::vector<std::string>& columns);
   template <class E>
   [[nodiscard]] E choice(const std::string& key, std::optional<E> fallback,
                          std::span<const Spelling<E>> legal);

@@ -27,10 +27,15 @@ struct Span {
   int inside = 0, domains = 0;  // ranks in this rank's domain; domains of the group
 };
 
-Span span_of(const Mesh& mesh, uint8_t axes, int gpus_per_domain) {
+// A job takes equal parts of as few domains as hold it, in whole nodes: 128 ranks take 64 of two racks'
+// 72 GPUs each.
+Span span_of(const Mesh& mesh, uint8_t axes, const Hardware& hardware) {
+  const int domains = (mesh.ranks() + hardware.gpus_per_domain - 1) / hardware.gpus_per_domain;
+  const int nodes = (mesh.ranks() + hardware.gpus_per_node - 1) / hardware.gpus_per_node;
+  const int part = (nodes + domains - 1) / domains * hardware.gpus_per_node;
   std::map<int, int> by_domain;
-  for (int rank : mesh.group(axes)) ++by_domain[rank / gpus_per_domain];
-  return {by_domain.at(mesh.rank() / gpus_per_domain), static_cast<int>(by_domain.size())};
+  for (int rank : mesh.group(axes)) ++by_domain[rank / part];
+  return {by_domain.at(mesh.rank() / part), static_cast<int>(by_domain.size())};
 }
 
 }  // namespace
@@ -68,7 +73,7 @@ Cost OpCosts::copy(const Instr& instr) const {
 // time.
 Cost OpCosts::collective(const Instr& instr) const {
   const auto axes = static_cast<uint8_t>(instr.op.attrs.integer(Attr::kAxes));
-  const Span span = span_of(mesh_, axes, hardware_.gpus_per_domain);
+  const Span span = span_of(mesh_, axes, hardware_);
   const CollectiveKind kind = kind_of(instr.op.kind);
   double whole = std::max(bytes_of(in(instr, 0)), bytes_of(out(instr, 0)));
   if (kind == CollectiveKind::kAllToAll) whole = std::min(bytes_of(in(instr, 0)), bytes_of(out(instr, 0)));

@@ -47,6 +47,14 @@ double interpolate(const std::map<double, double>& points, double x, bool grow_b
   return below->second + part * (above->second - below->second);
 }
 
+// See collective_seconds(): what a table that begins at large sizes leaves open.
+void add_small_sizes(std::map<double, double>& seconds_by_size) {
+  constexpr double kSmall = 1 << 20, kStart = 50e-6;
+  const auto [log_bytes, log_seconds] = *seconds_by_size.begin();
+  if (log_bytes <= std::log(kSmall) || log_seconds <= std::log(kStart)) return;
+  seconds_by_size[log_bytes + std::log(kStart) - log_seconds] = std::log(kStart);
+}
+
 }  // namespace
 
 double matmul_flop_per_s(const Table<MatmulRow>& table, double m, double n, double k) {
@@ -93,6 +101,7 @@ double collective_seconds(const Table<CollectiveRow>& table, CollectiveKind kind
     if (row.kind != kind) continue;
     by_ranks[row.ranks][std::log(row.bytes)] = std::log(row.bytes / (row.gb_per_s * 1e9));
   }
+  for (auto& [count, points] : by_ranks) add_small_sizes(points);
   if (by_ranks.empty()) throw ConfigError("the hardware's collectives table lacks an operation");
   std::map<double, double> of_size;  // log ranks -> log seconds at this size
   for (const auto& [count, points] : by_ranks) {

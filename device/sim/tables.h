@@ -16,8 +16,9 @@ enum class Pass : uint8_t { kForward, kDgrad, kWgrad };
                                           double head_dim, double v_head_dim, double seq);
 
 // Seconds of a collective of `bytes` (CollectiveRow) among `ranks` of one domain: interpolated in
-// log(time) over log(bytes) and log(ranks); below the smallest size its time, above the largest its
-// bandwidth.
+// log(time) over log(bytes) and log(ranks); above the largest size its bandwidth. Below the smallest
+// its time, when that is a size where starting is all that counts (1 MiB); else its bandwidth down to
+// 50 us, an assumption.
 [[nodiscard]] double collective_seconds(const Table<CollectiveRow>& table, CollectiveKind kind,
                                         int ranks, double bytes);
 

@@ -180,6 +180,18 @@ TEST(Configs, BigModelsExplain) {
   EXPECT_THAT(result.output, HasSubstr("20676.247 TFLOP per step"));
 }
 
+TEST(Configs, PlanSaysWhichStrategyWinsOnAMachineThatIsNotHere) {
+  auto plan = [](const std::string& hardware) {
+    return shell(std::string(SPILLWAY_BINARY) + " plan " + SPILLWAY_SOURCE_DIR +
+                 "/configs/run/llama3_8b.yaml --hardware " + hardware + " --ranks 8 parallel.fsdp=8");
+  };
+  const Result result = plan("h100_sxm");
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("8 x NVIDIA HGX H100 SXM"));
+  EXPECT_THAT(result.output, HasSubstr("is the fastest that fits"));
+  EXPECT_THAT(plan("h100_smx").output, HasSubstr("h100_sxm"));
+}
+
 TEST_F(Cli, TraceIsValidJson) {
   ASSERT_EQ(run("train", "output.trace_step=2 activation.policy=minimal_offloaded").status, 0);
   std::ifstream file(folder_ / "out" / "trace_step2.json");

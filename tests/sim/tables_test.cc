@@ -33,6 +33,9 @@ TEST(Tables, CollectivesKeepTheirFloorAndTheirBandwidth) {
   EXPECT_NEAR(seconds(10e9), 0.1, 1e-9);           // bandwidth
   EXPECT_GT(seconds(1e8), seconds(1e7));
   EXPECT_DOUBLE_EQ(seconds(1e9, 1), 0);            // nobody to talk to
+  const Table<CollectiveRow> large{{{CollectiveKind::kAllGather, 8, 256e6, 256}}};
+  EXPECT_NEAR(collective_seconds(large, CollectiveKind::kAllGather, 8, 128e6), 0.5e-3, 1e-9);
+  EXPECT_NEAR(collective_seconds(large, CollectiveKind::kAllGather, 8, 1), 50e-6, 1e-12);
   EXPECT_THROW((void)collective_seconds(table, CollectiveKind::kAllReduce, 8, 1), ConfigError);
 }
 

@@ -79,6 +79,23 @@ TEST(YamlSection, ChoicesNameTheNearest) {
               HasSubstr("c is gren, did you mean green?; must be one of: red, green"));
 }
 
+TEST(YamlSection, RowsAreSectionsOfTheirColumns) {
+  YamlSection s = section("t:\n  - [a, 1]\n  - [b, 2.5]\nu: []\nv: 3\n");
+  std::vector<YamlSection> rows = s.rows("t", {"name", "x"});
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].string("name", kRequired), "a");
+  EXPECT_EQ(rows[1].real("x", kRequired), 2.5);
+  EXPECT_EQ(error_of([&] { (void)rows[1].integer("x", kRequired); }).substr(0, 39),
+            "config error: a.yaml:3: t[1].x is 2.5; ");
+  EXPECT_EQ(error_of([&] { (void)s.rows("t", {"x"}); }),
+            "config error: a.yaml:2: t[0] has 2 values; must have 1: x");
+  for (const char* key : {"u", "v"}) {
+    EXPECT_THAT(error_of([&] { (void)s.rows(key, {"x", "y"}); }),
+                HasSubstr(" must be a list of rows [x, y], one at least"));
+  }
+  EXPECT_THAT(error_of([&] { (void)s.rows("w", {"x"}); }), HasSubstr("w is missing"));
+}
+
 TEST(YamlSection, UnknownKeysNameThePathAndTheLegalOnes) {
   YamlSection root = section("train:\n  steps: 3\n  stepz: 4\n");
   YamlSection train = root.section("train");

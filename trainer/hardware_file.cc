@@ -1,0 +1,263 @@
+#include "trainer/hardware_file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "program/error.h"
+#include "trainer/yaml_section.h"
+
+namespace spillway {
+namespace {
+
+constexpr std::array<Spelling<Mark>, 4> kMarks{{{"measured", Mark::kMeasured},
+                                                {"specification", Mark::kSpecification},
+                                                {"computed", Mark::kComputed},
+                                                {"assumed", Mark::kAssumed}}};
+
+constexpr std::array<Spelling<CollectiveKind>, 4> kCollectives{
+    {{"all_gather", CollectiveKind::kAllGather},
+     {"reduce_scatter", CollectiveKind::kReduceScatter},
+     {"all_to_all", CollectiveKind::kAllToAll},
+     {"all_reduce", CollectiveKind::kAllReduce}}};
+
+constexpr RealRange kFraction{.min = 0, .max = 1, .min_open = true};
+
+struct FigureKey {
+  const char* key;
+  Figure Hardware::*figure;
+  RealRange range = kAboveZero;
+};
+constexpr std::array<FigureKey, 17> kFigures{{
+    {"hbm_bytes", &Hardware::hbm_bytes},
+    {"hbm_gb_per_s", &Hardware::hbm_gb_per_s},
+    {"hbm_fraction", &Hardware::hbm_fraction, kFraction},
+    {"reserve_bytes", &Hardware::reserve_bytes},
+    {"bf16_tflops", &Hardware::bf16_tflops},
+    {"fp8_tflops", &Hardware::fp8_tflops},
+    {"f32_tflops", &Hardware::f32_tflops},
+    {"sustained_fraction", &Hardware::sustained_fraction, kFraction},
+    {"launch_us", &Hardware::launch_us},
+    {"host_bytes_per_socket", &Hardware::host_bytes_per_socket},
+    {"host_gb_per_s_per_socket", &Hardware::host_gb_per_s_per_socket},
+    {"d2h_gb_per_s", &Hardware::d2h_gb_per_s},
+    {"h2d_gb_per_s", &Hardware::h2d_gb_per_s},
+    {"far_socket_fraction", &Hardware::far_socket_fraction, kFraction},
+    {"nic_gb_per_s", &Hardware::nic_gb_per_s},
+    {"nic_latency_us", &Hardware::nic_latency_us},
+    {"collective_sm_share", &Hardware::collective_sm_share, kFraction},
+}};
+
+constexpr const char* kFigureForm = "{value: NUMBER, mark: MARK, source: TEXT}";
+
+// What a key of the file holds, in place of a mapping in another file.
+YamlSection mapping(YamlSection& root, const YamlNode& node, const std::string& key,
+                    const std::string& form) {
+  if (!root.has(key)) root.fail(key, "is missing; must be " + form);
+  if (node.find(key)->kind != YamlNode::Kind::kMap) root.fail(key, "must be " + form);
+  return root.section(key);
+}
+
+std::string text(YamlSection& section, const std::string& key, const char* what) {
+  std::string result = section.string(key, kRequired);
+  if (result.find_first_not_of(" \t\n") == std::string::npos) {
+    section.fail(key, std::string("is empty; ") + what);
+  }
+  return result;
+}
+
+void read_origin(YamlSection& section, Mark& mark, std::string& source) {
+  mark = section.choice<Mark>("mark", kRequired, kMarks);
+  source = text(section, "source", "say where the number is from, or what an assumption rests on");
+}
+
+void read_layout(Hardware& hardware, YamlSection& root) {
+  constexpr IntRange kGpus{.min = 1, .max = 1 << 20};
+  const auto read = [&](const char* key) {
+    return static_cast<int>(root.integer(key, kRequired, kGpus));
+  };
+  hardware.gpus_per_socket = read("gpus_per_socket");
+  hardware.gpus_per_node = read("gpus_per_node");
+  hardware.gpus_per_domain = read("gpus_per_domain");
+  const auto check_multiple = [&](const char* key, int whole, const char* part_key, int part) {
+    if (whole % part == 0) return;
+    root.fail(key, fmt::format("is {}, not a multiple of {}, {}", whole, part_key, part));
+  };
+  check_multiple("gpus_per_node", hardware.gpus_per_node, "gpus_per_socket",
+                 hardware.gpus_per_socket);
+  check_multiple("gpus_per_domain", hardware.gpus_per_domain, "gpus_per_node",
+                 hardware.gpus_per_node);
+}
+
+using Columns = std::vector<std::string>;
+
+// `read` makes a Row of a section whose keys are the columns.
+template <class Row, class Read>
+Table<Row> read_table(YamlSection section, const std::string& rows_key, const Columns& columns,
+                      Read read) {
+  Table<Row> table;
+  read_origin(section, table.mark, table.source);
+  for (YamlSection& row : section.rows(rows_key, columns)) table.rows.push_back(read(row));
+  section.finish();
+  return table;
+}
+
+double above_zero(YamlSection& row, const char* key) {
+  return row.real(key, kRequired, kAboveZero);
+}
+
+// Achieved rates. One above the peak counts other FLOPs, or is another machine's.
+double rate(YamlSection& row, const char* key, const char* peak_key, const Figure& peak) {
+  const double tflops = above_zero(row, key);
+  if (tflops > peak.value) {
+    row.fail(key, fmt::format("is {}, above the peak: {} is {}", tflops, peak_key, peak.value));
+  }
+  return tflops;
+}
+
+Table<MatmulRow> read_matmul(YamlSection section, const char* peak_key, const Figure& peak) {
+  const auto read = [&](YamlSection& row) -> MatmulRow {
+    return {above_zero(row, "m"), above_zero(row, "n"), above_zero(row, "k"),
+            rate(row, "tflops", peak_key, peak)};
+  };
+  return read_table<MatmulRow>(std::move(section), "rows_m_n_k_tflops", {"m", "n", "k", "tflops"},
+                               read);
+}
+
+Table<GroupedRow> read_grouped(YamlSection section, const Figure& peak) {
+  const auto read = [&](YamlSection& row) -> GroupedRow {
+    return {above_zero(row, "experts"),
+            above_zero(row, "m"),
+            above_zero(row, "n"),
+            above_zero(row, "k"),
+            rate(row, "tflops", "bf16_tflops", peak),
+            rate(row, "dgrad_tflops", "bf16_tflops", peak),
+            rate(row, "wgrad_tflops", "bf16_tflops", peak)};
+  };
+  return read_table<GroupedRow>(
+      std::move(section), "rows_experts_m_n_k_tflops_dgrad_tflops_wgrad_tflops",
+      {"experts", "m", "n", "k", "tflops", "dgrad_tflops", "wgrad_tflops"}, read);
+}
+
+Table<AttentionRow> read_attention(YamlSection section, const Figure& peak) {
+  const auto read = [&](YamlSection& row) -> AttentionRow {
+    return {above_zero(row, "head_dim"), above_zero(row, "v_head_dim"), above_zero(row, "seq"),
+            rate(row, "tflops", "bf16_tflops", peak), rate(row, "bwd_tflops", "bf16_tflops", peak)};
+  };
+  return read_table<AttentionRow>(std::move(section),
+                                  "rows_head_dim_v_head_dim_seq_tflops_bwd_tflops",
+                                  {"head_dim", "v_head_dim", "seq", "tflops", "bwd_tflops"}, read);
+}
+
+Table<CollectiveRow> read_collectives(YamlSection section, int gpus_per_domain) {
+  const auto read = [&](YamlSection& row) -> CollectiveRow {
+    constexpr double kMiB = 1 << 20;
+    const auto kind = row.choice<CollectiveKind>("kind", kRequired, kCollectives);
+    const int64_t ranks = row.integer("ranks", kRequired, {.min = 2, .max = 1 << 20});
+    if (ranks > gpus_per_domain) {
+      row.fail("ranks", fmt::format("is {}, but a domain has {} GPUs", ranks, gpus_per_domain));
+    }
+    return {kind, static_cast<int>(ranks), above_zero(row, "mib") * kMiB,
+            above_zero(row, "gb_per_s")};
+  };
+  return read_table<CollectiveRow>(std::move(section), "rows_kind_ranks_mib_gb_per_s",
+                                   {"kind", "ranks", "mib", "gb_per_s"}, read);
+}
+
+void read_tables(Hardware& hardware, YamlSection& root, const YamlNode& node) {
+  const auto table = [&](const char* key) {
+    return mapping(root, node, key, "{mark: MARK, source: TEXT, rows_...: [[...], ...]}");
+  };
+  hardware.bf16_matmul = read_matmul(table("bf16_matmul"), "bf16_tflops", hardware.bf16_tflops);
+  hardware.fp8_matmul = read_matmul(table("fp8_matmul"), "fp8_tflops", hardware.fp8_tflops);
+  hardware.bf16_grouped = read_grouped(table("bf16_grouped"), hardware.bf16_tflops);
+  hardware.bf16_attention = read_attention(table("bf16_attention"), hardware.bf16_tflops);
+  hardware.collectives = read_collectives(table("collectives"), hardware.gpus_per_domain);
+}
+
+// Makes every key legal, and rejects the others: a misspelt one is reported as that, not as missing.
+void check_keys(YamlSection& root) {
+  for (const char* key :
+       {"title", "preliminary", "gpus_per_socket", "gpus_per_node", "gpus_per_domain"}) {
+    (void)root.has(key);
+  }
+  for (const FigureKey& figure : kFigures) (void)root.has(figure.key);
+  for (const char* key :
+       {"bf16_matmul", "fp8_matmul", "bf16_grouped", "bf16_attention", "collectives"}) {
+    (void)root.has(key);
+  }
+  root.finish();
+}
+
+// Where configs/hardware may be, nearest first.
+std::vector<std::filesystem::path> hardware_folders() {
+  std::vector<std::filesystem::path> result;
+  const auto add = [&](const std::filesystem::path& below) {
+    std::error_code error;
+    const std::filesystem::path folder = below / "configs" / "hardware";
+    if (std::filesystem::is_directory(folder, error)) result.push_back(folder);
+  };
+  add("");
+  std::error_code error;
+  auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  while (!folder.empty()) {
+    add(folder);
+    add(folder / "share" / "spillway");
+    if (folder == folder.parent_path()) break;
+    folder = folder.parent_path();
+  }
+  return result;
+}
+
+}  // namespace
+
+Hardware load_hardware(const std::filesystem::path& path) {
+  const YamlNode node = load_yaml(path);
+  YamlSection root(node, "", {});
+  check_keys(root);
+  Hardware hardware;
+  hardware.name = path.stem().string();
+  hardware.title = text(root, "title", "name the machine");
+  hardware.preliminary = root.boolean("preliminary", false);
+  read_layout(hardware, root);
+  for (const auto& [key, member, range] : kFigures) {
+    YamlSection section = mapping(root, node, key, kFigureForm);
+    Figure& figure = hardware.*member;
+    figure.value = section.real("value", kRequired, range);
+    read_origin(section, figure.mark, figure.source);
+    section.finish();
+  }
+  read_tables(hardware, root, node);
+  return hardware;
+}
+
+Hardware hardware_named(const std::string& name) {
+  if (name.find('/') != std::string::npos || name.ends_with(".yaml")) return load_hardware(name);
+  const std::vector<std::filesystem::path> folders = hardware_folders();
+  std::vector<std::string> names;
+  for (const std::filesystem::path& folder : folders) {
+    const std::filesystem::path file = folder / (name + ".yaml");
+    std::error_code error;
+    if (std::filesystem::is_regular_file(file, error)) return load_hardware(file);
+    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+      if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
+    }
+  }
+  if (names.empty()) {
+    throw ConfigError(
+        fmt::format("hardware {}: there is no configs/hardware here or beside the "
+                    "program; give the path of a YAML file",
+                    name));
+  }
+  std::ranges::sort(names);
+  names.erase(std::ranges::unique(names).begin(), names.end());
+  throw ConfigError(
+      fmt::format("hardware {} is not known{}; there are: {} (or give the path of a "
+                  "YAML file)",
+                  name, did_you_mean(name, names), fmt::join(names, ", ")));
+}
+
+}  // namespace spillway

@@ -1,0 +1,26 @@
+// A machine of device/hardware.h from a YAML file: configs/hardware/NAME.yaml.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "device/hardware.h"
+
+namespace spillway {
+
+// Every number of Hardware must be there, with its mark and source:
+//
+//   hbm_gb_per_s: {value: 7930, mark: specification, source: "..."}
+//   bf16_matmul: {mark: measured, source: "...", rows_m_n_k_tflops: [[4096, 4096, 4096, 1417], ...]}
+//
+// marks are measured, specification, computed and assumed; the name of a table's rows spells their
+// columns, as does the head of each file that ships. `name` becomes the file's stem. Throws
+// ConfigError naming file, line, key and what is legal; so also for rates above their peak.
+[[nodiscard]] Hardware load_hardware(const std::filesystem::path& path);
+
+// NAME is configs/hardware/NAME.yaml in the current directory, in the program's folder or one above
+// it, or in share/spillway of those; with a '/' or ".yaml" it is the path of a file. Throws
+// ConfigError with the names there are.
+[[nodiscard]] Hardware hardware_named(const std::string& name);
+
+}  // namespace spillway
