@@ -182,8 +182,9 @@ TEST(Configs, BigModelsExplain) {
 
 TEST(Configs, PlanSaysWhichStrategyWinsOnAMachineThatIsNotHere) {
   auto plan = [](const std::string& hardware) {
-    return shell(std::string(SPILLWAY_BINARY) + " plan " + SPILLWAY_SOURCE_DIR +
-                 "/configs/run/llama3_8b.yaml --hardware " + hardware + " --ranks 8 parallel.fsdp=8");
+    return shell("cd " + std::string(SPILLWAY_SOURCE_DIR) + " && " + SPILLWAY_BINARY +
+                 " plan configs/run/llama3_8b.yaml --hardware " + hardware +
+                 " --ranks 8 parallel.fsdp=8");
   };
   const Result result = plan("h100_sxm");
   EXPECT_EQ(result.status, 0) << result.output;

@@ -85,17 +85,42 @@ const MeshRun& alone(const Config& config) {
   return runs[config.family];
 }
 
-class LlamaMesh : public ::testing::TestWithParam<NamedMesh> {};
+// What every build runs, the sanitizers' too.
 
-TEST_P(LlamaMesh, TrainsAsOneRankDoes) {
+TEST(Mesh, LlamaTrainsOnTensorAndFsdpRanks) {
+  const NamedMesh mesh{"", {.data = 1, .fsdp = 2, .tensor = 2}, 4};
+  expect_same_training(run_on_mesh(llama(), mesh.mesh, mesh.ranks, 2), run_on_mesh(llama(), {}, 1, 2));
+}
+
+TEST(Mesh, DeepseekTrainsOnExpertAndFsdpRanks) {
+  Config config = deepseek();
+  config.deepseek.num_hidden_layers = 2;
+  const NamedMesh mesh{"", {.data = 1, .fsdp = 2, .expert = 2}, 4};
+  expect_same_training(run_on_mesh(config, mesh.mesh, mesh.ranks, 2), run_on_mesh(config, {}, 1, 2));
+}
+
+TEST(Mesh, OffloadBesideCollectivesChangesNoBit) {
+  Config config = llama();
+  const MeshConfig mesh{.data = 1, .fsdp = 2};
+  config.device.jitter_seed = 3;
+  const MeshRun kept = run_on_mesh(config, mesh, 2, 2, false);
+  config.activation.policy = "minimal_offloaded";
+  EXPECT_TRUE(run_on_mesh(config, mesh, 2, 2, false).same_bits(kept));
+}
+
+// All meshes.
+
+class SlowLlamaMesh : public ::testing::TestWithParam<NamedMesh> {};
+
+TEST_P(SlowLlamaMesh, TrainsAsOneRankDoes) {
   expect_same_training(run_on_mesh(llama(), GetParam().mesh, GetParam().ranks, kSteps),
                        alone(llama()));
 }
 
-TEST_P(LlamaMesh, StrategiesDoNotChangeABit) { expect_same_bits(llama(), GetParam()); }
+TEST_P(SlowLlamaMesh, StrategiesDoNotChangeABit) { expect_same_bits(llama(), GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(
-    Meshes, LlamaMesh,
+    Meshes, SlowLlamaMesh,
     ::testing::Values(NamedMesh{"Data4", {.data = 4}, 4},
                       NamedMesh{"Fsdp4", {.data = 1, .fsdp = 4}, 4},
                       NamedMesh{"Data2Fsdp2", {.data = 2, .fsdp = 2}, 4},
@@ -104,21 +129,21 @@ INSTANTIATE_TEST_SUITE_P(
                       NamedMesh{"Data2Fsdp2Tensor2", {.data = 2, .fsdp = 2, .tensor = 2}, 8}),
     name_of_mesh);
 
-class DeepseekMesh : public ::testing::TestWithParam<NamedMesh> {};
+class SlowDeepseekMesh : public ::testing::TestWithParam<NamedMesh> {};
 
-TEST_P(DeepseekMesh, TrainsAsOneRankDoes) {
+TEST_P(SlowDeepseekMesh, TrainsAsOneRankDoes) {
   expect_same_training(run_on_mesh(deepseek(), GetParam().mesh, GetParam().ranks, kSteps),
                        alone(deepseek()));
 }
 
-TEST_P(DeepseekMesh, StrategiesDoNotChangeABit) {
+TEST_P(SlowDeepseekMesh, StrategiesDoNotChangeABit) {
   Config config = deepseek();
   config.deepseek.num_hidden_layers = 2;  // one with experts, one dense
   expect_same_bits(config, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Meshes, DeepseekMesh,
+    Meshes, SlowDeepseekMesh,
     ::testing::Values(NamedMesh{"Data4", {.data = 4}, 4},
                       NamedMesh{"Fsdp4", {.data = 1, .fsdp = 4}, 4},
                       NamedMesh{"Data2Fsdp2", {.data = 2, .fsdp = 2}, 4},
