@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <csignal>
 #include <optional>
 
 #include "trainer/config_text.h"
 #include "trainer/console.h"
+#include "trainer/interrupt.h"
 #include "trainer/lr_schedule.h"
 #include "trainer/mesh_config.h"
 #include "trainer/metrics.h"
@@ -21,27 +21,6 @@
 namespace spillway {
 namespace {
 
-volatile std::sig_atomic_t g_interrupted = 0;  // the one global: a signal handler has no other way
-
-// Ctrl-C asks for an end after this step; a second one kills.
-class InterruptGuard {
- public:
-  InterruptGuard() {
-    g_interrupted = 0;
-    previous_ = std::signal(SIGINT, [](int) {
-      g_interrupted = 1;
-      std::signal(SIGINT, SIG_DFL);
-    });
-  }
-  ~InterruptGuard() { std::signal(SIGINT, previous_); }
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-  [[nodiscard]] static bool interrupted() { return g_interrupted != 0; }
-
- private:
-  void (*previous_)(int);
-};
-
 class TrainingRun {
  public:
   TrainingRun(const Config& config, World& world)
@@ -53,7 +32,7 @@ class TrainingRun {
         session_(config, &world),
         prefetcher_(data_.train, 0),
         console_(stdout, {.steps = config.train.steps, .log_every = config.train.log_every,
-                          .bar = speaks() && is_terminal(stdout)}) {}
+                          .bar = speaks() && on_terminal()}) {}
 
   int run() {
     begin();
@@ -73,10 +52,12 @@ class TrainingRun {
   void line(const std::string& text) {
     if (speaks()) console_.line(text);
   }
+  // mpirun gives ranks a terminal of its own as stdout, even where it writes to a file; not as stderr.
+  [[nodiscard]] static bool on_terminal() { return is_terminal(stdout) && is_terminal(stderr); }
 
   // A launcher may signal some ranks only, or all at different steps: they end together.
   [[nodiscard]] bool any_rank_interrupted() {
-    int64_t votes = InterruptGuard::interrupted() ? 1 : 0;
+    int64_t votes = interrupted() ? 1 : 0;
     sum_over_ranks(world_, std::span(&votes, 1));
     return votes > 0;
   }
@@ -202,7 +183,6 @@ class TrainingRun {
     return loss;
   }
 
-  const InterruptGuard guard_;  // first: an interrupt during start-up also ends after a whole step
   World& world_;
   Mesh mesh_;
   Config config_;  // resolved for the mesh

@@ -5,7 +5,9 @@
 #include <exception>
 #include <functional>
 #include <iostream>
+#include <new>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include "parallel/world.h"
@@ -14,6 +16,7 @@
 #include "trainer/config.h"
 #include "trainer/explain.h"
 #include "trainer/hardware_file.h"
+#include "trainer/interrupt.h"
 #include "trainer/loop.h"
 #include "trainer/mesh_config.h"
 #include "trainer/plan_command.h"
@@ -69,6 +72,24 @@ void explain_command(const Arguments& arguments) {
            .device_name = config.device.kind});
 }
 
+// What the C++ library's own errors leave out.
+std::string reason_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "out of system memory";
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again) {
+    return std::string("cannot start another thread (no memory, or a limit): ") + error.what();
+  }
+  return error.what();
+}
+
+// How long a rank that fails holds back. What several ranks find, the lowest of them says, and ends
+// the others before they repeat it; a rank that only misses another lets that one speak first.
+std::chrono::milliseconds patience(const World& world, bool misses_another) {
+  if (misses_another) return std::chrono::seconds(3);
+  if (world.rank() == 0) return {};
+  return std::chrono::milliseconds(1000 + 1000 * world.rank() / world.size());
+}
+
 // One rank of the launcher's. Whatever it dies of, it says so and the others end too.
 int on_all_ranks(const Arguments& arguments,
                  const std::function<int(const Config&, World&)>& command) {
@@ -85,16 +106,17 @@ int on_all_ranks(const Arguments& arguments,
     return command(config, *world);
   }
   std::string why;
+  bool misses_another = false;
   try {
     if (unreadable) std::rethrow_exception(unreadable);
     return command(config, *world);
-  } catch (const ConfigError& error) {
-    // Every rank finds the same: rank 0 says it, and ends the others before they repeat it.
+  } catch (const RankFailed& error) {
     why = error.what();
-    if (world->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+    misses_another = true;
   } catch (const std::exception& error) {
-    why = error.what();
+    why = reason_of(error);
   }
+  std::this_thread::sleep_for(patience(*world, misses_another));
   world->abort(why);
   return 1;
 }
@@ -123,7 +145,10 @@ int run(int argc, char** argv) {
   }
   CLI11_PARSE(app, argc, argv);
 
-  if (train->parsed()) return on_all_ranks(arguments, train_command);
+  if (train->parsed()) {
+    catch_interrupts();  // this early: one during start-up also ends the run behind a whole step
+    return on_all_ranks(arguments, train_command);
+  }
   if (compare->parsed()) {
     return on_all_ranks(arguments, [&](const Config& config, World& world) {
       std::ostringstream nowhere;
@@ -147,7 +172,7 @@ int main(int argc, char** argv) {
   try {
     return spillway::run(argc, argv);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "spillway: %s\n", error.what());
+    std::fprintf(stderr, "spillway: %s\n", spillway::reason_of(error).c_str());
     return 1;
   }
 }
