@@ -1,4 +1,4 @@
-// The command line: train, compare, explain.
+// The command line: train, compare, plan, explain.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -121,6 +121,20 @@ int on_all_ranks(const Arguments& arguments,
   return 1;
 }
 
+int compare_command(const Arguments& arguments) {
+  return on_all_ranks(arguments, [&](const Config& config, World& world) {
+    std::ostringstream nowhere;
+    (void)compare_strategies(config, arguments.steps, world,
+                             world.rank() == 0 ? std::cout : nowhere);
+    return 0;
+  });
+}
+
+void plan_command(const Arguments& arguments) {
+  const Config config = load_config(arguments.config, arguments.overrides);
+  plan_strategies(config, hardware_named(arguments.hardware), ranks_for(arguments, config), std::cout);
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Spillway trains large language models: keep, recompute or offload activations"};
   app.require_subcommand(1);
@@ -149,18 +163,8 @@ int run(int argc, char** argv) {
     catch_interrupts();  // this early: one during start-up also ends the run behind a whole step
     return on_all_ranks(arguments, train_command);
   }
-  if (compare->parsed()) {
-    return on_all_ranks(arguments, [&](const Config& config, World& world) {
-      std::ostringstream nowhere;
-      (void)compare_strategies(config, arguments.steps, world,
-                               world.rank() == 0 ? std::cout : nowhere);
-      return 0;
-    });
-  }
-  if (plan->parsed()) {
-    const Config config = load_config(arguments.config, arguments.overrides);
-    plan_strategies(config, hardware_named(arguments.hardware), ranks_for(arguments, config), std::cout);
-  }
+  if (compare->parsed()) return compare_command(arguments);
+  if (plan->parsed()) plan_command(arguments);
   if (show->parsed()) explain_command(arguments);
   return 0;
 }
