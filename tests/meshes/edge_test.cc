@@ -8,6 +8,7 @@ namespace spillway {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
@@ -215,7 +216,9 @@ TEST(Edge, ARankWithAnotherConfigStopsAll) {
                                  }
                                }),
                ConfigError);
-  EXPECT_THAT(messages, Each(AllOf(HasSubstr("rank 1"), HasSubstr("train/seed"), HasSubstr("99"))));
+  // Whoever reads the other's config first says it, and may stop the other before it has read it too.
+  EXPECT_THAT(messages,
+              Contains(AllOf(HasSubstr("rank 1"), HasSubstr("train/seed"), HasSubstr("99"))));
 }
 
 TEST(Edge, AValueThatIsNotFiniteStopsAllAndNamesTheRank) {
