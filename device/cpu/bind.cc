@@ -78,7 +78,7 @@ constexpr std::array kTable = {
     Row{kAdamW, bind_adamw, "fss", "fff"},
 };
 // kCopy and kFree move or end buffers: the device does those itself.
-static_assert(kTable.size() == kOpKindCount - 2);
+static_assert(kTable.size() == kOpKindCount - 2 && kTable.back().kind == kAdamW);
 
 bool fits(char letter, DType dtype) {
   switch (letter) {
@@ -107,9 +107,7 @@ std::string misfit(std::string_view side, std::string_view letters,
 
 std::string unsupported(const BoundOp& op) {
   if (op.kind == kCopy || op.kind == kFree) return "it has no kernel";
-  const Row* found = std::ranges::find(kTable, op.kind, &Row::kind);
-  if (found == kTable.end()) return "it has no kernel";
-  const Row& row = *found;
+  const Row& row = kTable[static_cast<size_t>(op.kind)];
   std::string why = misfit("input", row.in, op.in);
   if (why.empty()) why = misfit("output", row.out, op.out);
   if (why.empty() && row.in == "a" && op.in[0].dtype != op.out[0].dtype) {
@@ -128,7 +126,7 @@ Kernel bind(const BoundOp& op) {
   if (!why.empty()) {
     throw ConfigError(fmt::format("device cpu cannot run {}: {}", op_info(op.kind).name, why));
   }
-  return std::ranges::find(kTable, op.kind, &Row::kind)->bind(op);
+  return kTable[static_cast<size_t>(op.kind)].bind(op);
 }
 
 }  // namespace spillway::cpu
