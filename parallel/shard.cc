@@ -158,15 +158,18 @@ class Sharder {
   }
 
   [[nodiscard]] PlacementRule rule_of(const Op& op) const {
+    if (tensor_parts_ == 1) return {"WWWWWWWW", "WWWWWWWW"};
     Placement first = op.in.empty() ? Placement::kOwn : placement_of(op.in[0]);
     if (op.kind == OpKind::kAdd && placement_of(op.in[1]) != first) first = Placement::kRows;
     return placement_rule(source_, op, first);
   }
 
-  Op local_op(const Op& op, const PlacementRule& rule) {
+  // `replaced`: the operand, if any, that is not the source's but `replacement`.
+  Op local_op(const Op& op, const PlacementRule& rule, int replaced, TensorId replacement) {
     Op local = op;
     for (size_t i = 0; i < op.in.size(); ++i) {
-      local.in[i] = as(op.in[i], static_cast<Placement>(rule.in[i]));
+      const bool keeps = static_cast<int>(i) != replaced;
+      local.in[i] = keeps ? as(op.in[i], static_cast<Placement>(rule.in[i])) : replacement;
     }
     if (tensor_parts_ == 1) return local;
     localize_attrs(local_, local, tensor_parts_);
@@ -187,10 +190,9 @@ class Sharder {
     if (with_end) op.attrs.set(Attr::kEnd, number(vocab));
   }
 
-  void emit(const Op& op) {
-    const PlacementRule rule =
-        tensor_parts_ > 1 ? rule_of(op) : PlacementRule{"WWWWWWWW", "WWWWWWWW"};
-    append(op, local_op(op, rule), rule.out);
+  void emit(const Op& op, int replaced = -1, TensorId replacement = kNoTensor) {
+    const PlacementRule rule = rule_of(op);
+    append(op, local_op(op, rule, replaced, replacement), rule.out);
   }
 
   // Appends `local` for the source's `op`: its outputs are declared here, or added to.
@@ -286,14 +288,14 @@ class Sharder {
       case OpKind::kCountExperts: emit(op); count_overflow(op); return true;
       case OpKind::kDispatch: emit(op); arrive(op.out[0], ".sent"); return true;
       case OpKind::kCombineBwd: combine_bwd(op); return true;
-      case OpKind::kCombine: emit_with(op, 0, returned(op.in[0])); return true;
-      case OpKind::kDispatchBwd: emit_with(op, 0, returned(op.in[0])); return true;
+      case OpKind::kCombine: emit(op, 0, returned(op.in[0])); return true;
+      case OpKind::kDispatchBwd: emit(op, 0, returned(op.in[0])); return true;
       case OpKind::kGroupedLinear:
       case OpKind::kGroupedLinearDgrad:
       case OpKind::kGroupedLinearWgrad: {
         Op expecting = op;
         expecting.attrs.set(Attr::kRows, number(std::min(own_rows_, row_bound_)));
-        emit_with(expecting, 2, local_offsets_);
+        emit(expecting, 2, local_offsets_);
         return true;
       }
       default: return false;
@@ -361,21 +363,10 @@ class Sharder {
                                          source_.tensors[source].shape[0]);
   }
 
-  // As emit(), with one operand that is not the source's.
-  void emit_with(const Op& op, size_t operand, TensorId local_id) {
-    const PlacementRule rule =
-        tensor_parts_ > 1 ? rule_of(op) : PlacementRule{"WWWWWWWW", "WWWWWWWW"};
-    Op local = op;
-    for (size_t i = 0; i < op.in.size(); ++i) {
-      local.in[i] = i == operand ? local_id : as(op.in[i], static_cast<Placement>(rule.in[i]));
-    }
-    append(op, std::move(local), rule.out);
-  }
-
   // d.rows, d.weights = combine_bwd(rows, weights, place, d.y): the gradient of rows goes to the
   // experts as the rows did.
   void combine_bwd(const Op& op) {
-    emit_with(op, 0, returned(op.in[0]));
+    emit(op, 0, returned(op.in[0]));
     arrive(op.out[0], ".sent");
   }
 

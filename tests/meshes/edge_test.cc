@@ -12,12 +12,6 @@ using ::testing::Contains;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-Config small_llama() {
-  Config config = tiny_llama(2);
-  config.train.micro_batch = 1;
-  return config;
-}
-
 Config small_deepseek() {
   Config config = tiny_deepseek();
   config.train.micro_batch = 1;
@@ -34,7 +28,7 @@ void expect_losses_near(const MeshRun& actual, const MeshRun& expected) {
 }
 
 TEST(Edge, WidthsThatDoNotDivideArePadded) {
-  Config config = small_llama();
+  Config config = mesh_llama();
   config.llama.hidden_size = 66;
   const MeshRun alone = run_on_mesh(config, {}, 1, 5);
   expect_losses_near(run_on_mesh(config, {.data = 1, .fsdp = 4}, 4, 5), alone);
@@ -42,7 +36,7 @@ TEST(Edge, WidthsThatDoNotDivideArePadded) {
 }
 
 TEST(Edge, TiedEmbeddingsAreOneParameter) {
-  Config config = small_llama();
+  Config config = mesh_llama();
   config.llama.tie_word_embeddings = true;
   config.train.micro_batch = 1;  // two micro-batches a rank on 4 ranks
   const MeshRun alone = run_on_mesh(config, {}, 1, 5);
@@ -55,7 +49,7 @@ TEST(Edge, TiedEmbeddingsAreOneParameter) {
 }
 
 TEST(Edge, ShardingOnlyTheOptimizerChangesNoBit) {
-  Config config = small_llama();
+  Config config = mesh_llama();
   config.train.micro_batch = 2;  // a micro-batch a rank: gradients are summed in the same order
   const MeshRun full = run_on_mesh(config, {.data = 1, .fsdp = 4}, 4, 3);
   config.parallel.optimizer_only = true;
@@ -76,7 +70,7 @@ TEST(SlowEdge, Bf16TrainsOnAMesh) {
 }
 
 TEST(Edge, StatesAreAQuarterOfARank) {
-  const Config config = small_llama();
+  const Config config = mesh_llama();
   const MeshRun alone = run_on_mesh(config, {}, 1, 1);
   const MeshRun mesh = run_on_mesh(config, {.data = 1, .fsdp = 4}, 4, 1);
   int64_t quarter = 0;  // of every moment, padded to whole elements
@@ -88,7 +82,7 @@ TEST(Edge, StatesAreAQuarterOfARank) {
 
 // What a rank with no target tokens adds to loss and gradients is nothing.
 TEST(Edge, ARankWithoutTargets) {
-  const Config config = small_llama();
+  const Config config = mesh_llama();
   auto run = [&](const MeshConfig& mesh_config, int ranks) {
     Config on = config;
     on.parallel.mesh = mesh_config;
@@ -175,7 +169,7 @@ std::string refusal(Config config, const MeshConfig& mesh, int ranks) {
 }
 
 TEST(Edge, SplitsThatCannotBeAreRefusedWithBothNumbers) {
-  Config config = small_llama();  // 4 heads, 2 key heads, width 48
+  Config config = mesh_llama();  // 4 heads, 2 key heads, width 48
   EXPECT_THAT(refusal(config, {.data = 1, .tensor = 3}, 3),
               AllOf(HasSubstr("num_key_value_heads (2)"), HasSubstr("parallel.tensor (3)")));
   EXPECT_THAT(refusal(config, {.data = 1, .tensor = 8}, 8),
@@ -186,8 +180,8 @@ TEST(Edge, SplitsThatCannotBeAreRefusedWithBothNumbers) {
   EXPECT_THAT(refusal(config, {.data = 1, .expert = 2}, 2), HasSubstr("no experts"));
   EXPECT_THAT(refusal(small_deepseek(), {.data = 1, .expert = 3}, 3),
               AllOf(HasSubstr("n_routed_experts (8)"), HasSubstr("parallel.expert (3)")));
-  EXPECT_THAT(refusal(small_llama(), {.data = 3}, 4), AllOf(HasSubstr("data 3"), HasSubstr("4 ranks")));
-  config = small_llama();
+  EXPECT_THAT(refusal(mesh_llama(), {.data = 3}, 4), AllOf(HasSubstr("data 3"), HasSubstr("4 ranks")));
+  config = mesh_llama();
   config.train.micro_batch = 1;
   config.train.seq_len = 31;
   EXPECT_THAT(refusal(config, {.data = 1, .tensor = 2}, 2),
@@ -195,7 +189,7 @@ TEST(Edge, SplitsThatCannotBeAreRefusedWithBothNumbers) {
 }
 
 TEST(Edge, AGlobalBatchThatDoesNotDivideIsRefused) {
-  Config config = small_llama();
+  Config config = mesh_llama();
   config.train.global_batch = 6;
   EXPECT_THROW((void)on_mesh(config, Mesh({.data = 4}, 4, 0, 2)), ConfigError);
   config.train.global_batch = 8;
@@ -207,7 +201,7 @@ TEST(Edge, ARankWithAnotherConfigStopsAll) {
   std::mutex mutex;
   EXPECT_THROW(on_thread_ranks(2,
                                [&](World& world) {
-                                 Config config = small_llama();
+                                 Config config = mesh_llama();
                                  if (world.rank() == 1) config.train.seed = 99;
                                  try {
                                    Session session(config, &world);
@@ -224,7 +218,7 @@ TEST(Edge, ARankWithAnotherConfigStopsAll) {
 }
 
 TEST(Edge, AValueThatIsNotFiniteStopsAllAndNamesTheRank) {
-  Config config = small_llama();
+  Config config = mesh_llama();
   config.parallel.mesh = {.data = 1, .fsdp = 2};
   std::string message;
   std::mutex mutex;

@@ -71,6 +71,13 @@ void on_thread_ranks(int ranks, const Body& body) {
   if (other) std::rethrow_exception(other);
 }
 
+// A tiny Llama that takes a sequence at a time.
+inline Config mesh_llama() {
+  Config config = tiny_llama(2);
+  config.train.micro_batch = 1;
+  return config;
+}
+
 struct MeshRun {
   std::vector<double> losses, grad_norms;
   std::map<std::string, std::vector<float>> parameters, gradients;  // whole, after and at step 0

@@ -62,12 +62,6 @@ void expect_same_bits(Config config, const NamedMesh& mesh) {
   }
 }
 
-Config llama() {
-  Config config = tiny_llama(2);
-  config.train.micro_batch = 1;
-  return config;
-}
-
 Config deepseek() {
   Config config = tiny_deepseek();
   config.train.micro_batch = 1;
@@ -89,7 +83,7 @@ const MeshRun& alone(const Config& config) {
 
 TEST(Mesh, LlamaTrainsOnTensorAndFsdpRanks) {
   const NamedMesh mesh{"", {.data = 1, .fsdp = 2, .tensor = 2}, 4};
-  expect_same_training(run_on_mesh(llama(), mesh.mesh, mesh.ranks, 2), run_on_mesh(llama(), {}, 1, 2));
+  expect_same_training(run_on_mesh(mesh_llama(), mesh.mesh, mesh.ranks, 2), run_on_mesh(mesh_llama(), {}, 1, 2));
 }
 
 TEST(Mesh, DeepseekTrainsOnExpertAndFsdpRanks) {
@@ -100,7 +94,7 @@ TEST(Mesh, DeepseekTrainsOnExpertAndFsdpRanks) {
 }
 
 TEST(Mesh, OffloadBesideCollectivesChangesNoBit) {
-  Config config = llama();
+  Config config = mesh_llama();
   const MeshConfig mesh{.data = 1, .fsdp = 2};
   config.device.jitter_seed = 3;
   const MeshRun kept = run_on_mesh(config, mesh, 2, 2, false);
@@ -113,11 +107,11 @@ TEST(Mesh, OffloadBesideCollectivesChangesNoBit) {
 class SlowLlamaMesh : public ::testing::TestWithParam<NamedMesh> {};
 
 TEST_P(SlowLlamaMesh, TrainsAsOneRankDoes) {
-  expect_same_training(run_on_mesh(llama(), GetParam().mesh, GetParam().ranks, kSteps),
-                       alone(llama()));
+  expect_same_training(run_on_mesh(mesh_llama(), GetParam().mesh, GetParam().ranks, kSteps),
+                       alone(mesh_llama()));
 }
 
-TEST_P(SlowLlamaMesh, StrategiesDoNotChangeABit) { expect_same_bits(llama(), GetParam()); }
+TEST_P(SlowLlamaMesh, StrategiesDoNotChangeABit) { expect_same_bits(mesh_llama(), GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(
     Meshes, SlowLlamaMesh,
