@@ -3,36 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "program/error.h"
+#include "program/occupancy.h"
 
 namespace spillway {
 namespace {
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-// The placed buffers that overlap a lifetime in time, found through buckets of instructions.
-class TimeIndex {
- public:
-  explicit TimeIndex(int instructions) : buckets_(instructions / kWidth + 1) {}
-
-  void insert(TensorId id, Lifetime life) {
-    for (int b = life.first / kWidth; b <= life.last / kWidth; ++b) buckets_[b].push_back(id);
-  }
-  template <typename Visit>
-  void candidates(Lifetime life, Visit visit) const {
-    for (int b = life.first / kWidth; b <= life.last / kWidth; ++b) {
-      for (TensorId id : buckets_[b]) visit(id);
-    }
-  }
-
- private:
-  static constexpr int kWidth = 64;
-  std::vector<std::vector<TensorId>> buckets_;
-};
-
-bool meet(Lifetime a, Lifetime b) { return a.first <= b.last && b.first <= a.last; }
 
 std::vector<TensorId> to_place(const Schedule& schedule, const std::vector<Lifetime>& life,
                                Space space) {
@@ -51,22 +29,11 @@ std::vector<TensorId> to_place(const Schedule& schedule, const std::vector<Lifet
 int64_t place(const Schedule& schedule, const std::vector<Lifetime>& life,
               const std::vector<TensorId>& order, int64_t base, std::vector<int64_t>& offset) {
   int64_t top = 0;
-  TimeIndex index(static_cast<int>(schedule.instrs.size()));
-  std::vector<std::pair<int64_t, int64_t>> taken;
-  std::vector<int> seen(schedule.buffers.size(), -1);
-  for (size_t n = 0; n < order.size(); ++n) {
-    const TensorId id = order[n];
-    taken.clear();
-    index.candidates(life[id], [&](TensorId other) {
-      if (seen[other] == static_cast<int>(n) || !meet(life[id], life[other])) return;
-      seen[other] = static_cast<int>(n);
-      taken.emplace_back(offset[other],
-                         offset[other] + aligned(schedule.buffers[other].bytes()));
-    });
-    std::sort(taken.begin(), taken.end());
-    const int64_t size = aligned(schedule.buffers[id].bytes());
+  Occupancy occupancy(static_cast<int>(schedule.instrs.size()));
+  for (TensorId id : order) {
+    const int64_t bytes = schedule.buffers[id].bytes(), size = aligned(bytes);
     int64_t at = base, best = -1, best_gap = INT64_MAX;
-    for (const auto& [begin, end] : taken) {
+    for (const auto& [begin, end] : occupancy.taken(life[id])) {
       if (begin - at >= size && begin - at < best_gap) {
         best = at;
         best_gap = begin - at;
@@ -74,8 +41,8 @@ int64_t place(const Schedule& schedule, const std::vector<Lifetime>& life,
       at = std::max(at, end);
     }
     offset[id] = best >= 0 ? best : at;
-    top = std::max(top, offset[id] + schedule.buffers[id].bytes());
-    index.insert(id, life[id]);
+    top = std::max(top, offset[id] + bytes);
+    occupancy.take(life[id], {offset[id], offset[id] + size});
   }
   return top;
 }
