@@ -47,10 +47,36 @@ int64_t place(const Schedule& schedule, const std::vector<Lifetime>& life,
   return top;
 }
 
+// The most bytes live at once, and where.
+struct MostLive {
+  int64_t bytes = 0;
+  int instr = 0;
+  std::array<int64_t, kMemoryClassCount> by_class = {};
+};
+
+MostLive most_live(const Schedule& schedule, const std::vector<Lifetime>& life, Space space) {
+  std::vector<std::array<int64_t, kMemoryClassCount>> change(schedule.instrs.size() + 1);
+  for (size_t i = 0; i < schedule.buffers.size(); ++i) {
+    const Buffer& buffer = schedule.buffers[i];
+    if (buffer.space != space || life[i].first < 0) continue;
+    const auto memory = static_cast<size_t>(buffer.memory);
+    change[life[i].first][memory] += aligned(buffer.bytes());
+    change[life[i].last + 1][memory] -= aligned(buffer.bytes());
+  }
+  MostLive most;
+  std::array<int64_t, kMemoryClassCount> now = {};
+  for (size_t i = 0; i < schedule.instrs.size(); ++i) {
+    int64_t sum = 0;
+    for (int m = 0; m < kMemoryClassCount; ++m) sum += now[m] += change[i][m];
+    if (sum > most.bytes) most = {sum, static_cast<int>(i), now};
+  }
+  return most;
+}
+
 // Two orders, the better one wins: largest first packs a step whose layers repeat; most bytes x time
-// first does better when long and short lives mix.
+// first does better when long and short lives mix. The second is not tried where the first leaves no gaps.
 void place_best(const Schedule& schedule, const std::vector<Lifetime>& life, Space space,
-                MemoryPlan& plan) {
+                int64_t live_bytes, MemoryPlan& plan) {
   SpacePlan& total = space == Space::kHbm ? plan.hbm : plan.host;
   std::vector<TensorId> order = to_place(schedule, life, space);
   const int64_t base = aligned(total.bytes);
@@ -63,36 +89,16 @@ void place_best(const Schedule& schedule, const std::vector<Lifetime>& life, Spa
   });
   std::vector<int64_t> by_size = plan.offset, by_area = plan.offset;
   const int64_t size_top = place(schedule, life, order, base, by_size);
+  if (size_top <= live_bytes) {
+    plan.offset = std::move(by_size);
+    total.bytes = std::max(total.bytes, size_top);
+    return;
+  }
   std::stable_sort(order.begin(), order.end(),
                    [&](TensorId a, TensorId b) { return area(a) > area(b); });
   const int64_t area_top = place(schedule, life, order, base, by_area);
   plan.offset = size_top <= area_top ? std::move(by_size) : std::move(by_area);
   total.bytes = std::max(total.bytes, std::min(size_top, area_top));
-}
-
-// The most bytes live at once, and where.
-void measure_live(const Schedule& schedule, const std::vector<Lifetime>& life, Space space,
-                  SpacePlan& plan) {
-  std::vector<std::array<int64_t, kMemoryClassCount>> change(schedule.instrs.size() + 1);
-  for (size_t i = 0; i < schedule.buffers.size(); ++i) {
-    const Buffer& buffer = schedule.buffers[i];
-    if (buffer.space != space || life[i].first < 0) continue;
-    const auto memory = static_cast<size_t>(buffer.memory);
-    change[life[i].first][memory] += aligned(buffer.bytes());
-    change[life[i].last + 1][memory] -= aligned(buffer.bytes());
-  }
-  std::array<int64_t, kMemoryClassCount> now = {};
-  int64_t most = 0;
-  for (size_t i = 0; i < schedule.instrs.size(); ++i) {
-    int64_t sum = 0;
-    for (int m = 0; m < kMemoryClassCount; ++m) sum += now[m] += change[i][m];
-    if (sum > most) {
-      most = sum;
-      plan.live_bytes = std::min(sum, plan.bytes);  // the last buffer needs no padding behind it
-      plan.live_by_class = now;
-      plan.peak_instr = static_cast<int>(i);
-    }
-  }
 }
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
@@ -155,8 +161,11 @@ MemoryPlan plan_memory(const Schedule& schedule) {
   }
   for (Space space : {Space::kHbm, Space::kHost}) {
     SpacePlan& total = space == Space::kHbm ? plan.hbm : plan.host;
-    place_best(schedule, life, space, plan);
-    measure_live(schedule, life, space, total);
+    const MostLive most = most_live(schedule, life, space);
+    place_best(schedule, life, space, most.bytes, plan);
+    total.live_bytes = std::min(most.bytes, total.bytes);  // the last buffer needs no padding behind it
+    total.peak_instr = most.instr;
+    total.live_by_class = most.by_class;
   }
   return plan;
 }

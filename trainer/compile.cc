@@ -151,7 +151,7 @@ Compiled compile(Model model, const CompileOptions& options, const CostModel& co
   // 11 insert sync, 12 verify.
   finish(result.train, options);
 
-  result.evaluate = compile_evaluation(model, options, cost);
+  if (options.evaluation) result.evaluate = compile_evaluation(model, options, cost);
   result.model = std::move(model);
   return result;
 }

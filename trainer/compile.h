@@ -30,6 +30,7 @@ struct CompileOptions {
   int64_t hbm_bytes = INT64_MAX, host_bytes = INT64_MAX;
   std::string device_name = "cpu";
   bool allow_oversize = false;
+  bool evaluation = true;  // false: Compiled::evaluate stays empty
 };
 
 struct Step {

@@ -20,6 +20,7 @@ SimulatedStep simulate_step(const Config& config, const Hardware& hardware, int 
   options.host_bytes = step.host_capacity;
   options.device_name = hardware.name;
   options.allow_oversize = true;
+  options.evaluation = false;
   step.compiled = compile(build_model(step.config), options, sim::SimCostModel(hardware, mesh));
   const Step& train = step.compiled.train;
   step.run = sim::simulate(train.schedule, train.plan, hardware, mesh);
