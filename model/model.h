@@ -18,6 +18,7 @@ struct Precision {
   bool master = true;  // keep an f32 master copy when compute is bf16
   DType gradients = DType::kF32;
   DType moments = DType::kF32;
+  bool fp8_products = false;  // of layers: e4m3 operands, e5m2 gradients; needs bf16 compute
 
   [[nodiscard]] bool separate_master() const { return compute == DType::kBF16 && master; }
 };
@@ -64,6 +65,9 @@ inline constexpr const char* kRouterBias = "mlp.gate.e_score_correction_bias";
 
 // Adds an optimizer Program to every block that has parameters (model/adamw.cc).
 void add_adamw(Model& model, const OptimizerConfig& optimizer, const Precision& precision);
+
+// Marks the products of all layers but routers' with Attr::kFp8 (model/fp8.cc). Embedding and head stay.
+void use_fp8_products(Model& model);
 
 inline constexpr const char* kEmbeddingWeight = "model.embed_tokens.weight";
 inline constexpr const char* kHeadWeight = "lm_head.weight";

@@ -12,7 +12,7 @@ std::string_view name_of(Attr attr) {
       "eps",   "heads", "kv_heads", "head_dim", "v_head_dim", "rope_dim",     "interleaved", "seq",
       "scale", "begin", "end",      "beta1",    "beta2",      "weight_decay", "max_norm",    "top_k",
       "groups", "topk_groups", "group_top", "sigmoid", "normalize", "balanced", "balance_loss",
-      "z_loss", "experts", "capacity", "rate", "axes", "parts", "part", "rows", "drop"};
+      "z_loss", "experts", "capacity", "rate", "axes", "parts", "part", "rows", "drop", "fp8"};
   return kNames[static_cast<int>(attr)];
 }
 

@@ -29,7 +29,7 @@ enum class OpKind : uint8_t {
   kRows,          // y = x[begin:end] = rows(x) {begin, end}
   kPutRows,       // d.x[begin:end] = put_rows(d.y) {begin, end}: other rows untouched; the ops of one
                   //   Program together cover d.x
-  // -- matrix products ------------------------------------------------------------------------
+  // -- matrix products. [{fp8}]: operands narrowed to fp8, with a scale for each ------------------
   kLinear,       // y[T,N] = x[T,K] . weight[N,K]^T
   kLinearDgrad,  // d.x[T,K] = d.y[T,N] . weight[N,K]
   kLinearWgrad,  // d.weight[N,K] = d.y[T,N]^T . x[T,K]
@@ -141,9 +141,9 @@ enum class Attr : uint8_t {
   kEps, kHeads, kKvHeads, kHeadDim, kVHeadDim, kRopeDim, kInterleaved, kSeq, kScale, kBegin, kEnd,
   kBeta1, kBeta2, kWeightDecay, kMaxNorm, kTopK, kGroups, kTopkGroups, kGroupTop, kSigmoid,
   kNormalize, kBalanced, kBalanceLoss, kZLoss, kExperts, kCapacity, kRate, kAxes, kParts, kPart,
-  kRows, kDrop,
+  kRows, kDrop, kFp8,
 };
-inline constexpr int kAttrCount = static_cast<int>(Attr::kDrop) + 1;
+inline constexpr int kAttrCount = static_cast<int>(Attr::kFp8) + 1;
 [[nodiscard]] std::string_view name_of(Attr attr);
 
 // A small ordered set of numbers. Integers up to 2^53 are exact.

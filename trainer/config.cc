@@ -34,6 +34,10 @@ Precision read_precision(YamlSection& section) {
   result.master = section.choice<bool>("master", result.master, kMasters);
   result.gradients = section.choice<DType>("gradients", result.gradients, kFloatTypes);
   result.moments = section.choice<DType>("moments", result.moments, kFloatTypes);
+  result.fp8_products = section.choice<bool>("products", result.fp8_products, kProducts);
+  if (result.fp8_products && result.compute != DType::kBF16) {
+    section.fail("products", "is fp8, but precision.compute is f32; it needs bf16");
+  }
   section.finish();
   return result;
 }
@@ -109,6 +113,24 @@ DeviceOptions read_device(YamlSection& section) {
   result.jitter_seed = static_cast<uint64_t>(section.integer("jitter_seed", 0, kNotNegative));
   result.poison = section.boolean("poison", result.poison);
   section.finish();
+  return result;
+}
+
+sim::Assumptions read_simulate(YamlSection& section, const Config& config) {
+  sim::Assumptions result;
+  result.hottest_expert_load =
+      section.real("hottest_expert_load", result.hottest_expert_load, {.min = 1, .max = 1 << 20});
+  result.far_socket = section.boolean("far_socket", result.far_socket);
+  result.kernel_copies = section.boolean("kernel_copies", result.kernel_copies);
+  result.one_hot_dispatch = section.boolean("one_hot_dispatch", result.one_hot_dispatch);
+  section.finish();
+  const bool experts = config.family == ModelFamily::kDeepseek;
+  if (result.hottest_expert_load > 1 && !experts) {
+    section.fail("hottest_expert_load", "is given, but a llama model has no experts");
+  }
+  if (result.one_hot_dispatch && !(experts && config.deepseek.capacity_factor > 0)) {
+    section.fail("one_hot_dispatch", "is true; it needs experts and a model.capacity_factor above 0");
+  }
   return result;
 }
 
@@ -224,9 +246,10 @@ OutputConfig read_output(YamlSection& section, const Config& config) {
 
 }  // namespace
 
-Config load_config(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+Config load_config(const std::filesystem::path& path, const std::vector<std::string>& overrides,
+                   const std::string& overrides_from) {
   std::vector<YamlOverride> parsed;
-  for (const std::string& text : overrides) parsed.push_back(parse_override(text));
+  for (const std::string& text : overrides) parsed.push_back(parse_override(text, overrides_from));
   YamlSection root(load_yaml(path), "", std::move(parsed));
 
   // All sections are named before any is read: a misspelt one is reported as that.
@@ -240,6 +263,7 @@ Config load_config(const std::filesystem::path& path, const std::vector<std::str
   YamlSection schedule = root.section("schedule");
   YamlSection data = root.section("data");
   YamlSection output = root.section("output");
+  YamlSection simulate = root.section("simulate");
   root.finish();
 
   Config config;
@@ -254,6 +278,7 @@ Config load_config(const std::filesystem::path& path, const std::vector<std::str
   config.schedule = read_schedule(schedule);
   config.data = read_data(data, config.train);
   config.output = read_output(output, config);
+  config.simulate = read_simulate(simulate, config);
 
   if (config.data.kind == DataKind::kText && config.vocab_size() < 256) {
     model.fail("vocab_size",

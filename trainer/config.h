@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "device/sim/assumptions.h"
 #include "model/deepseek.h"
 #include "model/llama.h"
 #include "model/model.h"
@@ -15,6 +16,7 @@
 #include "parallel/shard.h"
 #include "program/tensor.h"
 #include "trainer/lr_schedule.h"
+#include "trainer/yaml.h"
 
 namespace spillway {
 
@@ -91,6 +93,7 @@ struct Config {
   LrSchedule schedule;
   DataConfig data;
   OutputConfig output;
+  sim::Assumptions simulate;  // of simulated steps only: no device can do otherwise than it does
 
   [[nodiscard]] int64_t vocab_size() const {
     return family == ModelFamily::kLlama ? llama.vocab_size : deepseek.vocab_size;
@@ -99,8 +102,10 @@ struct Config {
 
 // Reads, applies overrides such as `train.steps=20`, and checks everything that needs neither a
 // device nor the data. A section may be the path of another YAML file, relative to the file that
-// names it. Throws ConfigError; allocates nothing of the run.
+// names it. Throws ConfigError; allocates nothing of the run. `overrides_from`: the file that the
+// overrides stand in, for messages and for paths in them.
 [[nodiscard]] Config load_config(const std::filesystem::path& path,
-                                 const std::vector<std::string>& overrides = {});
+                                 const std::vector<std::string>& overrides = {},
+                                 const std::string& overrides_from = kCommandLine);
 
 }  // namespace spillway

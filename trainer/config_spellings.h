@@ -17,6 +17,9 @@ inline constexpr std::array<Spelling<DType>, 2> kFloatTypes{
 // With bf16 compute: a separate f32 master weight, or none.
 inline constexpr std::array<Spelling<bool>, 2> kMasters{{{"f32", true}, {"none", false}}};
 
+// Operands of the layers' matrix products: as compute has them, or narrowed.
+inline constexpr std::array<Spelling<bool>, 2> kProducts{{{"compute", false}, {"fp8", true}}};
+
 inline constexpr std::array<Spelling<Strategy>, 3> kStrategies{
     {{"device", Strategy::kDevice}, {"remat", Strategy::kRemat}, {"offload", Strategy::kOffload}}};
 

@@ -100,7 +100,8 @@ Json precision_json(const Precision& precision) {
   return {{"compute", spelling_of<DType>(kFloatTypes, precision.compute)},
           {"master", spelling_of<bool>(kMasters, precision.master)},
           {"gradients", spelling_of<DType>(kFloatTypes, precision.gradients)},
-          {"moments", spelling_of<DType>(kFloatTypes, precision.moments)}};
+          {"moments", spelling_of<DType>(kFloatTypes, precision.moments)},
+          {"products", spelling_of<bool>(kProducts, precision.fp8_products)}};
 }
 
 Json activation_json(const ActivationConfig& activation) {
@@ -112,6 +113,13 @@ Json activation_json(const ActivationConfig& activation) {
   json["pipelined"] = activation.pipelined;
   json["max_inflight_async"] = activation.max_inflight_async;
   return json;
+}
+
+Json simulate_json(const sim::Assumptions& simulate) {
+  return {{"hottest_expert_load", simulate.hottest_expert_load},
+          {"far_socket", simulate.far_socket},
+          {"kernel_copies", simulate.kernel_copies},
+          {"one_hot_dispatch", simulate.one_hot_dispatch}};
 }
 
 Json parallel_json(const ParallelConfig& parallel) {
@@ -223,7 +231,8 @@ Json to_json(const Config& config) {
           {"output",
            {{"directory", config.output.directory},
             {"metrics", config.output.metrics},
-            {"trace_step", config.output.trace_step}}}};
+            {"trace_step", config.output.trace_step}}},
+          {"simulate", simulate_json(config.simulate)}};
 }
 
 std::string to_yaml(const Config& config) {

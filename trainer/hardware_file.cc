@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "program/error.h"
+#include "trainer/named_file.h"
 #include "trainer/yaml_section.h"
 
 namespace spillway {
@@ -192,26 +193,6 @@ void check_keys(YamlSection& root) {
   root.finish();
 }
 
-// Where configs/hardware may be, nearest first.
-std::vector<std::filesystem::path> hardware_folders() {
-  std::vector<std::filesystem::path> result;
-  const auto add = [&](const std::filesystem::path& below) {
-    std::error_code error;
-    const std::filesystem::path folder = below / "configs" / "hardware";
-    if (std::filesystem::is_directory(folder, error)) result.push_back(folder);
-  };
-  add("");
-  std::error_code error;
-  auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  while (!folder.empty()) {
-    add(folder);
-    add(folder / "share" / "spillway");
-    if (folder == folder.parent_path()) break;
-    folder = folder.parent_path();
-  }
-  return result;
-}
-
 }  // namespace
 
 Hardware load_hardware(const std::filesystem::path& path) {
@@ -235,29 +216,7 @@ Hardware load_hardware(const std::filesystem::path& path) {
 }
 
 Hardware hardware_named(const std::string& name) {
-  if (name.find('/') != std::string::npos || name.ends_with(".yaml")) return load_hardware(name);
-  const std::vector<std::filesystem::path> folders = hardware_folders();
-  std::vector<std::string> names;
-  for (const std::filesystem::path& folder : folders) {
-    const std::filesystem::path file = folder / (name + ".yaml");
-    std::error_code error;
-    if (std::filesystem::is_regular_file(file, error)) return load_hardware(file);
-    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-      if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
-    }
-  }
-  if (names.empty()) {
-    throw ConfigError(
-        fmt::format("hardware {}: there is no configs/hardware here or beside the "
-                    "program; give the path of a YAML file",
-                    name));
-  }
-  std::ranges::sort(names);
-  names.erase(std::ranges::unique(names).begin(), names.end());
-  throw ConfigError(
-      fmt::format("hardware {} is not known{}; there are: {} (or give the path of a "
-                  "YAML file)",
-                  name, did_you_mean(name, names), fmt::join(names, ", ")));
+  return load_hardware(named_file({"hardware", "hardware/", ".yaml"}, name));
 }
 
 }  // namespace spillway

@@ -18,9 +18,7 @@ namespace spillway {
 // ConfigError naming file, line, key and what is legal; so also for rates above their peak.
 [[nodiscard]] Hardware load_hardware(const std::filesystem::path& path);
 
-// NAME is configs/hardware/NAME.yaml in the current directory, in the program's folder or one above
-// it, or in share/spillway of those; with a '/' or ".yaml" it is the path of a file. Throws
-// ConfigError with the names there are.
+// Of configs/hardware/NAME.yaml, or a path (trainer/named_file.h).
 [[nodiscard]] Hardware hardware_named(const std::string& name);
 
 }  // namespace spillway

@@ -40,6 +40,7 @@ Model build_model(const Config& config) {
   Model model = config.family == ModelFamily::kLlama
                     ? build_llama(config.llama, batch, config.precision)
                     : build_deepseek(config.deepseek, batch, config.precision);
+  if (config.precision.fp8_products) use_fp8_products(model);
   add_adamw(model, config.optimizer, config.precision);
   return model;
 }
@@ -71,6 +72,10 @@ namespace {
 
 // A rank's threads default to its share of the machine's cores.
 DeviceOptions device_options(const Config& config, const World& world) {
+  if (config.simulate != sim::Assumptions{}) {
+    throw ConfigError("simulate: its keys are for simulated steps (plan, bench, sweep); a device does "
+                      "what it does");
+  }
   DeviceOptions options = config.device;
   if (options.threads == 0) options.threads = cores_of_rank(world.local_size());
   return options;

@@ -28,6 +28,9 @@ struct YamlEntry {
   YamlNode value;
 };
 
+// In place of a file name: values that came from the command line.
+inline constexpr const char* kCommandLine = "command line";
+
 // One document. Throws ConfigError with file and line on bad syntax, a key that stands twice in a
 // mapping, a key that is not a scalar, or a document past sane bounds (size, depth, aliases).
 [[nodiscard]] YamlNode load_yaml(const std::filesystem::path& path);

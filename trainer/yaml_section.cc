@@ -13,8 +13,6 @@
 namespace spillway {
 namespace {
 
-constexpr const char* kCommandLine = "command line";
-
 // Decimal digits only: no octal, no hex, and 1e6 is a real number, not a count.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
@@ -55,7 +53,7 @@ bool contains(const RealRange& range, double x) {
 
 }  // namespace
 
-YamlOverride parse_override(const std::string& text) {
+YamlOverride parse_override(const std::string& text, const std::string& file) {
   const size_t equals = text.find('=');
   YamlOverride result;
   size_t begin = 0;
@@ -66,9 +64,9 @@ YamlOverride parse_override(const std::string& text) {
   }
   if (result.path.empty() || std::ranges::count(result.path, "") > 0) {
     throw ConfigError(fmt::format("{}: \"{}\" is not section.key=value, as in train.steps=20",
-                                  kCommandLine, text));
+                                  file, text));
   }
-  result.value = parse_yaml(text.substr(equals + 1), kCommandLine);
+  result.value = parse_yaml(text.substr(equals + 1), file);
   forget_lines(result.value);
   return result;
 }
@@ -233,8 +231,8 @@ void YamlSection::finish() const {
   }
   for (const YamlOverride& override : below_) {
     const std::string& key = override.path.front();
-    if (std::ranges::count(legal_, key) == 0) reject(kCommandLine, key);
-    throw ConfigError(fmt::format("{}: {}.{} does not exist: {} holds one value", kCommandLine,
+    if (std::ranges::count(legal_, key) == 0) reject(override.value.file, key);
+    throw ConfigError(fmt::format("{}: {}.{} does not exist: {} holds one value", override.value.file,
                                   dotted(key), override.path[1], dotted(key)));
   }
 }

@@ -18,7 +18,9 @@ struct YamlOverride {
   std::vector<std::string> path;  // relative to the section that holds it
   YamlNode value;
 };
-[[nodiscard]] YamlOverride parse_override(const std::string& text);  // throws ConfigError
+// `file`: where it stands. Throws ConfigError.
+[[nodiscard]] YamlOverride parse_override(const std::string& text,
+                                          const std::string& file = kCommandLine);
 
 struct IntRange {
   int64_t min = std::numeric_limits<int64_t>::min();

@@ -107,6 +107,7 @@ std::string misfit(std::string_view side, std::string_view letters,
 
 std::string unsupported(const BoundOp& op) {
   if (op.kind == kCopy || op.kind == kFree) return "it has no kernel";
+  if (op.attrs.has(Attr::kFp8)) return "products in fp8 are only simulated as yet (precision.products)";
   const Row& row = kTable[static_cast<size_t>(op.kind)];
   std::string why = misfit("input", row.in, op.in);
   if (why.empty()) why = misfit("output", row.out, op.out);

@@ -94,9 +94,13 @@ Cost OpCosts::collective(const Instr& instr) const {
   return cost;
 }
 
+const Table<MatmulRow>& OpCosts::matmul(const Instr& instr) const {
+  return instr.op.attrs.has(Attr::kFp8) ? hardware_.fp8_matmul : hardware_.bf16_matmul;
+}
+
 double OpCosts::product_seconds(const Instr& instr, double flops) const {
   const double m = dim(out(instr, 0), 0), n = dim(out(instr, 0), 1), k = flops / 2 / m / n;
-  return flops / matmul_flop_per_s(hardware_.bf16_matmul, m, n, k);
+  return flops / matmul_flop_per_s(matmul(instr), m, n, k);
 }
 
 double OpCosts::grouped_seconds(const Instr& instr) const {
@@ -108,8 +112,28 @@ double OpCosts::grouped_seconds(const Instr& instr) const {
   const Pass pass = wgrad                                    ? Pass::kWgrad
                     : instr.op.kind == kGroupedLinearDgrad ? Pass::kDgrad
                                                              : Pass::kForward;
-  return 2 * rows * n * k /
-         grouped_flop_per_s(hardware_.bf16_grouped, pass, experts, rows / experts, n, k);
+  const double m = rows / experts;
+  double rate = grouped_flop_per_s(hardware_.bf16_grouped, pass, experts, m, n, k);
+  if (instr.op.attrs.has(Attr::kFp8)) {  // nobody's table has it: as much faster as a single product
+    rate *= matmul_flop_per_s(hardware_.fp8_matmul, m, n, k) /
+            matmul_flop_per_s(hardware_.bf16_matmul, m, n, k);
+  }
+  return 2 * rows * n * k / rate;
+}
+
+// Operands of an fp8 product are narrowed by passes of their own, which read two bytes and write one; the
+// gradient of a result once for both of its products.
+double OpCosts::cast_seconds(const Instr& instr) const {
+  if (!instr.op.attrs.has(Attr::kFp8)) return 0;
+  const bool wgrad =
+      instr.op.kind == kLinearWgrad || instr.op.kind == kGroupedLinearWgrad;
+  const double rows = instr.op.attrs.has(Attr::kRows)
+                          ? instr.op.attrs.real(Attr::kRows) / dim(in(instr, 0), 0)
+                          : 1;  // of a bound on the rows of experts, those that are expected
+  const double first = wgrad ? 0 : rows * bytes_of(in(instr, 0));
+  const double second = (wgrad ? rows : 1) * bytes_of(in(instr, 1));
+  return 1.5 * (first + second) /
+         (hardware_.hbm_gb_per_s.value * 1e9 * hardware_.hbm_fraction.value);
 }
 
 double OpCosts::attention_seconds(const Instr& instr, double flops) const {
@@ -140,7 +164,8 @@ Cost OpCosts::compute(const Instr& instr) const {
     default: break;
   }
   if (arithmetic > 0) memory = bytes / hbm;
-  Cost cost{.seconds = std::max(arithmetic, memory) + hardware_.launch_us.value * 1e-6};
+  Cost cost{.seconds = std::max(arithmetic, memory) + cast_seconds(instr) +
+                       hardware_.launch_us.value * 1e-6};
   cost.of(Resource::kMultiprocessors) = 1;
   cost.of(Resource::kHbm) = std::min(1.0, bytes / hbm / cost.seconds);
   return cost;

@@ -40,8 +40,10 @@ class OpCosts {
   [[nodiscard]] Cost copy(const Instr& instr) const;
   [[nodiscard]] Cost collective(const Instr& instr) const;
   [[nodiscard]] Cost compute(const Instr& instr) const;
+  [[nodiscard]] const Table<MatmulRow>& matmul(const Instr& instr) const;
   [[nodiscard]] double product_seconds(const Instr& instr, double flops) const;
   [[nodiscard]] double grouped_seconds(const Instr& instr) const;
+  [[nodiscard]] double cast_seconds(const Instr& instr) const;
   [[nodiscard]] double attention_seconds(const Instr& instr, double flops) const;
   [[nodiscard]] const Buffer& in(const Instr& instr, size_t i) const;
   [[nodiscard]] const Buffer& out(const Instr& instr, size_t i) const;
