@@ -29,19 +29,21 @@ class SyncProof {
 
   // Every pair of buffers that share bytes, each buffer with itself included.
   void check(Space space) const {
-    std::vector<TensorId> order;
+    struct Placed {
+      int64_t begin, end;
+      TensorId id;
+    };
+    std::vector<Placed> order;
     for (size_t i = 0; i < schedule_.buffers.size(); ++i) {
-      if (schedule_.buffers[i].space == space && !touched_[i].empty()) {
-        order.push_back(static_cast<TensorId>(i));
-      }
+      const Buffer& buffer = schedule_.buffers[i];
+      if (buffer.space != space || touched_[i].empty()) continue;
+      order.push_back({plan_.offset[i], plan_.offset[i] + buffer.bytes(), static_cast<TensorId>(i)});
     }
-    std::sort(order.begin(), order.end(),
-              [&](TensorId a, TensorId b) { return plan_.offset[a] < plan_.offset[b]; });
+    std::ranges::sort(order, {}, &Placed::begin);
     for (size_t i = 0; i < order.size(); ++i) {
-      const int64_t end = plan_.offset[order[i]] + schedule_.buffers[order[i]].bytes();
-      check_touches(order[i], order[i]);
-      for (size_t j = i + 1; j < order.size() && plan_.offset[order[j]] < end; ++j) {
-        if (!one_after_other(order[i], order[j])) check_touches(order[i], order[j]);
+      check_touches(order[i].id, order[i].id);
+      for (size_t j = i + 1; j < order.size() && order[j].begin < order[i].end; ++j) {
+        if (!one_after_other(order[i].id, order[j].id)) check_touches(order[i].id, order[j].id);
       }
     }
   }
