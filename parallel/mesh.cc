@@ -84,16 +84,29 @@ int Mesh::index(uint8_t axes) const {
   return index;
 }
 
+Mesh Mesh::at(int rank) const {
+  Mesh other = *this;
+  other.rank_ = rank;
+  return other;
+}
+
+// The slowest axis first: each rank so far becomes a run of ranks, in order.
 std::vector<int> Mesh::group(uint8_t axes) const {
-  std::vector<int> ranks;
-  const Mesh& self = *this;
-  for (int rank = 0; rank < self.ranks(); ++rank) {
-    Mesh other = self;
-    other.rank_ = rank;
-    const auto rest = static_cast<uint8_t>(axis::kAll & ~axes);
-    if (other.index(rest) == self.index(rest)) ranks.push_back(rank);
+  std::vector<int> group = {0}, longer;
+  int stride = ranks();
+  for (int i = 0; i < kAxes; ++i) {
+    stride /= sizes_[i];
+    const bool along = (axes >> i & 1) != 0;
+    const int own = rank_ / stride % sizes_[i];
+    longer.clear();
+    for (int rank : group) {
+      for (int at = along ? 0 : own; at < (along ? sizes_[i] : own + 1); ++at) {
+        longer.push_back(rank + at * stride);
+      }
+    }
+    group.swap(longer);
   }
-  return ranks;
+  return group;
 }
 
 uint8_t Mesh::populated(uint8_t axes) const {

@@ -47,6 +47,7 @@ class Mesh {
   [[nodiscard]] int size(uint8_t axes) const;   // ranks in a group
   [[nodiscard]] int index(uint8_t axes) const;  // this rank's place in it
   [[nodiscard]] std::vector<int> group(uint8_t axes) const;  // its ranks, in order
+  [[nodiscard]] Mesh at(int rank) const;        // the same mesh, as another rank sees it
   [[nodiscard]] uint8_t populated(uint8_t axes) const;       // those of more than one rank
   [[nodiscard]] std::string text() const;  // "data 2 x fsdp 4", axes of size 1 left out; "1 rank"
 

@@ -12,9 +12,10 @@ struct Assumptions {
   // Copies between HBM and host by kernels, which take collective_sm_share of the multiprocessors while
   // they run, in place of the copy engines.
   bool kernel_copies = false;
-  // Dispatch and combine as products with one-hot masks [tokens, experts x capacity] of each sequence.
-  // Needs a capacity. The masks' memory is not planned.
-  bool one_hot_dispatch = false;
+  // Dispatch and combine as products with one-hot masks [tokens, slots], slots = experts x capacity of a
+  // sequence; 0: they move rows. The masks' memory is not planned.
+  double one_hot_slots = 0;
+  bool one_hot_fp8 = false;  // those products in FP8, else in bf16
 
   bool operator==(const Assumptions&) const = default;
 };

@@ -1,8 +1,10 @@
-// Tasks that share resources like fluids: while the resources that running tasks want are more than
-// there is, they slow down together.
+// Tasks that share resources like fluids: while running tasks want more of one than there is, they slow
+// down.
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <span>
 #include <vector>
 
 #include "device/sim/op_cost.h"
@@ -11,16 +13,26 @@ namespace spillway::sim {
 
 // Virtual time in picoseconds: 64 bits last 106 days.
 using Picoseconds = int64_t;
+inline constexpr Picoseconds kNever = std::numeric_limits<Picoseconds>::max();
 [[nodiscard]] Picoseconds to_picoseconds(double seconds);
 
+// What tasks take of a resource is their shares times their rates, never more than there is. One that is
+// short is divided fairly: who wants less than an equal part gets what it wants, and does not slow down.
 class Fluid {
  public:
+  explicit Fluid(size_t tasks);  // as many at once; no more is allocated
+
+  void reset();  // no tasks, time 0
   // Starts a task now; `key` comes back when it ends.
   void start(int key, const Cost& cost);
-  [[nodiscard]] bool idle() const { return tasks_.empty(); }
   [[nodiscard]] Picoseconds now() const { return now_; }
-  // Goes on to the next end, and returns the keys of what ends then, in order of start.
-  [[nodiscard]] std::vector<int> advance();
+  [[nodiscard]] Picoseconds next_end();  // kNever: nothing runs
+  // Goes on to `time`, next_end() at the latest, and returns the keys of what ends then, in order of
+  // start. Valid until the next call.
+  std::span<const int> advance_to(Picoseconds time);
+
+  // What running tasks take of a resource now: 1 is all of it.
+  [[nodiscard]] double taken(Resource resource);
 
  private:
   struct Task {
@@ -29,10 +41,14 @@ class Fluid {
     double left;  // picoseconds, if it ran alone
     double rate = 1;
   };
+  [[nodiscard]] double processors_rate(const Task& task) const;
   void share();
 
   std::vector<Task> tasks_;
-  Picoseconds now_ = 0;
+  std::vector<double> wanted_;  // for share()
+  std::vector<int> ended_;
+  Picoseconds now_ = 0, next_end_ = kNever;
+  bool shared_ = true;  // rates and next_end_ are those of tasks_
 };
 
 }  // namespace spillway::sim

@@ -1,9 +1,6 @@
 #include "device/sim/op_cost.h"
 
 #include <algorithm>
-#include <map>
-
-#include "device/sim/tables.h"
 
 namespace spillway::sim {
 namespace {
@@ -22,26 +19,19 @@ CollectiveKind kind_of(OpKind op) {
   }
 }
 
-// Ranks of a group by NVLink domain.
-struct Span {
-  int inside = 0, domains = 0;  // ranks in this rank's domain; domains of the group
-};
-
-// A job takes equal parts of as few domains as hold it, in whole nodes: 128 ranks take 64 of two racks'
-// 72 GPUs each.
-Span span_of(const Mesh& mesh, uint8_t axes, const Hardware& hardware) {
-  const int domains = (mesh.ranks() + hardware.gpus_per_domain - 1) / hardware.gpus_per_domain;
-  const int nodes = (mesh.ranks() + hardware.gpus_per_node - 1) / hardware.gpus_per_node;
-  const int part = (nodes + domains - 1) / domains * hardware.gpus_per_node;
-  std::map<int, int> by_domain;
-  for (int rank : mesh.group(axes)) ++by_domain[rank / part];
-  return {by_domain.at(mesh.rank() / part), static_cast<int>(by_domain.size())};
+Operands operands_of(const Instr& instr) {
+  return instr.op.attrs.has(Attr::kFp8) ? Operands::kFp8 : Operands::kBF16;
 }
 
 }  // namespace
 
-OpCosts::OpCosts(const Hardware& hardware, const Mesh& mesh, const Schedule& schedule)
-    : hardware_(hardware), mesh_(mesh), schedule_(schedule) {}
+void Cost::stretch(double longer) {
+  if (longer <= seconds) return;
+  for (size_t r = 0; r < kResourceCount; ++r) {
+    if (r != static_cast<size_t>(Resource::kMultiprocessors)) share[r] *= seconds / longer;
+  }
+  seconds = longer;
+}
 
 const Buffer& OpCosts::in(const Instr& instr, size_t i) const {
   return schedule_.buffers[static_cast<size_t>(instr.op.in.at(i))];
@@ -58,26 +48,39 @@ Cost OpCosts::operator()(const Instr& instr) const {
   return compute(instr);
 }
 
+// At the link's rate, or what the socket's memory has for this GPU, where that is less.
 Cost OpCosts::copy(const Instr& instr) const {
   const bool to_host = is_copy_to_host(schedule_, instr);
-  const double rate = (to_host ? hardware_.d2h_gb_per_s : hardware_.h2d_gb_per_s).value * 1e9;
+  const double link = 1e9 * (to_host ? hardware_.d2h_gb_per_s : hardware_.h2d_gb_per_s).value *
+                      (assumptions_.far_socket ? hardware_.far_socket_fraction.value : 1);
+  const double host = 1e9 * hardware_.host_gb_per_s_per_socket.value / hardware_.gpus_per_socket;
+  const double hbm = 1e9 * hardware_.hbm_gb_per_s.value;
+  const double rate = std::min({link, host, hbm});
   Cost cost{.seconds = bytes_of(in(instr, 0)) / rate + hardware_.launch_us.value * 1e-6};
   cost.of(to_host ? Resource::kLinkOut : Resource::kLinkIn) = 1;
-  cost.of(Resource::kHbm) = rate / (hardware_.hbm_gb_per_s.value * 1e9);
-  cost.of(Resource::kHostMemory) =
-      rate * hardware_.gpus_per_socket / (hardware_.host_gb_per_s_per_socket.value * 1e9);
+  cost.of(Resource::kHbm) = rate / hbm;
+  cost.of(Resource::kHostMemory) = rate / host;
+  if (assumptions_.kernel_copies) {
+    cost.of(Resource::kMultiprocessors) = hardware_.collective_sm_share.value;
+  }
   return cost;
+}
+
+// Bytes of a collective as tables count them (CollectiveRow). A rank whose experts get more rows than it
+// sends takes longer, up to what its buffer holds; one whose get fewer still sends its own.
+double OpCosts::exchanged_bytes(const Instr& instr) const {
+  const auto [least, most] = std::minmax({bytes_of(in(instr, 0)), bytes_of(out(instr, 0))});
+  if (kind_of(instr.op.kind) != CollectiveKind::kAllToAll) return most;
+  return std::clamp(least * ranks_.expert_load, least, most);
 }
 
 // Inside a domain the measured tables; what leaves it passes the NICs of the ranks in it, at the same
 // time.
 Cost OpCosts::collective(const Instr& instr) const {
-  const auto axes = static_cast<uint8_t>(instr.op.attrs.integer(Attr::kAxes));
-  const Span span = span_of(mesh_, axes, hardware_);
+  const Span& span = ranks_.spans.at(static_cast<size_t>(instr.op.attrs.integer(Attr::kAxes)));
   const CollectiveKind kind = kind_of(instr.op.kind);
-  double whole = std::max(bytes_of(in(instr, 0)), bytes_of(out(instr, 0)));
-  if (kind == CollectiveKind::kAllToAll) whole = std::min(bytes_of(in(instr, 0)), bytes_of(out(instr, 0)));
-  const double inside = collective_seconds(hardware_.collectives, kind, span.inside, whole);
+  const double whole = exchanged_bytes(instr);
+  const double inside = rates_.collective_seconds(kind, span.inside, whole);
   double leaving = whole * (span.domains - 1) / span.domains;  // through this rank's NIC
   if (kind != CollectiveKind::kAllToAll) leaving /= span.inside;
   if (kind == CollectiveKind::kAllReduce) leaving *= 2;
@@ -94,13 +97,9 @@ Cost OpCosts::collective(const Instr& instr) const {
   return cost;
 }
 
-const Table<MatmulRow>& OpCosts::matmul(const Instr& instr) const {
-  return instr.op.attrs.has(Attr::kFp8) ? hardware_.fp8_matmul : hardware_.bf16_matmul;
-}
-
 double OpCosts::product_seconds(const Instr& instr, double flops) const {
   const double m = dim(out(instr, 0), 0), n = dim(out(instr, 0), 1), k = flops / 2 / m / n;
-  return flops / matmul_flop_per_s(matmul(instr), m, n, k);
+  return flops / rates_.matmul(operands_of(instr), m, n, k);
 }
 
 double OpCosts::grouped_seconds(const Instr& instr) const {
@@ -108,17 +107,31 @@ double OpCosts::grouped_seconds(const Instr& instr) const {
   const Buffer& weight = wgrad ? out(instr, 0) : in(instr, 1);
   const double experts = dim(weight, 0), n = dim(weight, 1), k = dim(weight, 2);
   const Attrs& attrs = instr.op.attrs;
-  const double rows = attrs.has(Attr::kRows) ? attrs.real(Attr::kRows) : dim(in(instr, 0), 0);
+  double rows = dim(in(instr, 0), 0);
+  if (attrs.has(Attr::kRows)) rows = std::min(rows, attrs.real(Attr::kRows) * ranks_.expert_load);
   const Pass pass = wgrad                                    ? Pass::kWgrad
                     : instr.op.kind == kGroupedLinearDgrad ? Pass::kDgrad
                                                              : Pass::kForward;
   const double m = rows / experts;
-  double rate = grouped_flop_per_s(hardware_.bf16_grouped, pass, experts, m, n, k);
+  double rate = rates_.grouped(pass, experts, m, n, k);
   if (instr.op.attrs.has(Attr::kFp8)) {  // nobody's table has it: as much faster as a single product
-    rate *= matmul_flop_per_s(hardware_.fp8_matmul, m, n, k) /
-            matmul_flop_per_s(hardware_.bf16_matmul, m, n, k);
+    rate *= rates_.matmul(Operands::kFp8, m, n, k) / rates_.matmul(Operands::kBF16, m, n, k);
   }
   return 2 * rows * n * k / rate;
+}
+
+// Products with a mask [tokens, slots]: one forward, one for the gradient of the rows, and one for that
+// of combine's weights.
+double OpCosts::one_hot_seconds(const Instr& instr) const {
+  if (assumptions_.one_hot_slots == 0) return 0;
+  const OpKind kind = instr.op.kind;
+  if (kind != kDispatch && kind != kDispatchBwd && kind != kCombine && kind != kCombineBwd) return 0;
+  const bool to_rows = kind == kDispatch || kind == kCombineBwd;
+  const Buffer& tokens = kind == kDispatch ? in(instr, 0) : kind == kCombineBwd ? in(instr, 3) : out(instr, 0);
+  const double t = dim(tokens, 0), d = dim(tokens, 1), slots = assumptions_.one_hot_slots;
+  const Operands operands = assumptions_.one_hot_fp8 ? Operands::kFp8 : Operands::kBF16;
+  const double rate = to_rows ? rates_.matmul(operands, slots, d, t) : rates_.matmul(operands, t, d, slots);
+  return (kind == kCombineBwd ? 2 : 1) * 2 * t * slots * d / rate / hardware_.sustained_fraction.value;
 }
 
 // Operands of an fp8 product are narrowed by passes of their own, which read two bytes and write one; the
@@ -138,9 +151,8 @@ double OpCosts::cast_seconds(const Instr& instr) const {
 
 double OpCosts::attention_seconds(const Instr& instr, double flops) const {
   const Attrs& attrs = instr.op.attrs;
-  return flops / attention_flop_per_s(hardware_.bf16_attention, instr.op.kind == kAttentionBwd,
-                                      attrs.real(Attr::kHeadDim), attrs.real(Attr::kVHeadDim),
-                                      attrs.real(Attr::kSeq));
+  return flops / rates_.attention(instr.op.kind == kAttentionBwd, attrs.real(Attr::kHeadDim),
+                                  attrs.real(Attr::kVHeadDim), attrs.real(Attr::kSeq));
 }
 
 // The longer of arithmetic and memory, and a launch.
@@ -161,7 +173,7 @@ Cost OpCosts::compute(const Instr& instr) const {
     case kGroupedLinearWgrad: arithmetic = grouped_seconds(instr); break;
     case kAttention:
     case kAttentionBwd: arithmetic = attention_seconds(instr, flops); break;
-    default: break;
+    default: arithmetic = one_hot_seconds(instr);
   }
   if (arithmetic > 0) memory = bytes / hbm;
   Cost cost{.seconds = std::max(arithmetic, memory) + cast_seconds(instr) +
@@ -171,8 +183,13 @@ Cost OpCosts::compute(const Instr& instr) const {
   return cost;
 }
 
+SimCostModel::SimCostModel(const Hardware& hardware, const Mesh& mesh,
+                           const Assumptions& assumptions)
+    : hardware_(hardware), rates_(hardware), ranks_(balanced_rank(hardware, mesh)),
+      assumptions_(assumptions) {}
+
 double SimCostModel::seconds(const Schedule& schedule, const Instr& instr) const {
-  return OpCosts(hardware_, mesh_, schedule)(instr).seconds;
+  return OpCosts(hardware_, rates_, ranks_, schedule, assumptions_)(instr).seconds;
 }
 
 }  // namespace spillway::sim

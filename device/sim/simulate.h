@@ -1,22 +1,25 @@
-// A Schedule in virtual time: one rank of ranks that all do the same at the same time.
+// A Schedule in virtual time: the sim device's run of it, and what came of it.
 #pragma once
 
 #include <vector>
 
 #include "device/device.h"
 #include "device/sim/op_cost.h"
+#include "device/sim/sim_device.h"
 
 namespace spillway::sim {
 
 struct Simulation {
-  std::vector<InstrTiming> timings;  // as a device's; nanoseconds since the start
+  std::vector<InstrTiming> timings;  // as a device's, of the mesh's rank; nanoseconds since the start
   double seconds = 0;                // until the last instruction has ended
   MemoryUse memory;                  // highest bytes that an instruction touched
+  std::vector<ClassUse> classes;     // of ranks, that of the mesh's rank first
 };
 
-// Streams run in order; an instruction starts when its stream is free and what it waits for has ended.
-// What runs at once shares the hardware (fluid.h). The cost is linear in instructions.
+// An Executor's run on a SimDevice, whatever the plan needs. Linear in instructions x classes of ranks.
+// Throws ConfigError as SimDevice::load() does.
 [[nodiscard]] Simulation simulate(const Schedule& schedule, const MemoryPlan& plan,
-                                  const Hardware& hardware, const Mesh& mesh);
+                                  const Hardware& hardware, const Mesh& mesh,
+                                  const Assumptions& assumptions = {});
 
 }  // namespace spillway::sim

@@ -1,50 +1,30 @@
 #include "device/sim/tables.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <limits>
 #include <map>
-#include <span>
-#include <vector>
 
 #include "program/error.h"
 
 namespace spillway::sim {
 namespace {
 
-double square(double x) { return x * x; }
-
-// The weighted mean of `rate(row)` over the rows nearest to a point; `distance` is squared.
-template <typename Row, typename Distance, typename Rate>
-double nearest_mean(const std::vector<Row>& rows, const Distance& distance, const Rate& rate) {
-  constexpr size_t kNearest = 4;
-  std::vector<std::pair<double, double>> all;  // squared distance, rate
-  for (const Row& row : rows) {
-    if (rate(row) > 0) all.emplace_back(distance(row), rate(row));
-  }
-  if (all.empty()) throw ConfigError("a hardware table that a step needs has no rows");
-  const size_t count = std::min(kNearest, all.size());
-  std::partial_sort(all.begin(), all.begin() + static_cast<ptrdiff_t>(count), all.end());
-  double sum = 0, weights = 0;
-  for (const auto& [squared, value] : std::span(all).first(count)) {
-    if (squared < 1e-12) return value;
-    sum += value / squared;
-    weights += 1 / squared;
-  }
-  return sum / weights;
+std::array<double, 4> logs(double a, double b, double c, double d = 1) {
+  return {std::log(a), std::log(b), std::log(c), std::log(d)};
 }
 
-double log_distance(double a, double b) { return square(std::log(a) - std::log(b)); }
-
-// Piecewise linear in (x, y), x ascending. Outside: the nearest end, or beyond the last along a line
+// Piecewise linear in (x(i), y(i)), x ascending. Outside: the nearest end, or beyond the last along a line
 // of slope 1 (time grows with bytes).
-double interpolate(const std::map<double, double>& points, double x, bool grow_beyond) {
-  const auto above = points.lower_bound(x);
-  if (above == points.begin()) return above->second;
-  const auto below = std::prev(above);
-  if (above == points.end()) return below->second + (grow_beyond ? x - below->first : 0);
-  const double part = (x - below->first) / (above->first - below->first);
-  return below->second + part * (above->second - below->second);
+template <typename X, typename Y>
+double interpolate(size_t count, const X& x, const Y& y, double at, bool grow_beyond) {
+  size_t above = 0;
+  while (above < count && x(above) < at) ++above;
+  if (above == 0) return y(0);
+  const size_t below = above - 1;
+  if (above == count) return y(below) + (grow_beyond ? at - x(below) : 0);
+  const double part = (at - x(below)) / (x(above) - x(below)), from = y(below);
+  return from + part * (y(above) - from);
 }
 
 // See collective_seconds(): what a table that begins at large sizes leaves open.
@@ -57,57 +37,91 @@ void add_small_sizes(std::map<double, double>& seconds_by_size) {
 
 }  // namespace
 
-double matmul_flop_per_s(const Table<MatmulRow>& table, double m, double n, double k) {
-  return 1e12 * nearest_mean(
-                    table.rows,
-                    [&](const MatmulRow& row) {
-                      return log_distance(row.m, m) + log_distance(row.n, n) + log_distance(row.k, k);
-                    },
-                    [](const MatmulRow& row) { return row.tflops; });
+Rates::Rates(const Hardware& hardware) {
+  const std::array tables = {&hardware.bf16_matmul, &hardware.fp8_matmul};  // by Operands
+  for (size_t i = 0; i < tables.size(); ++i) {
+    for (const MatmulRow& row : tables[i]->rows) {
+      matmul_[i].push_back({logs(row.m, row.n, row.k), {row.tflops * 1e12}});
+    }
+  }
+  for (const GroupedRow& row : hardware.bf16_grouped.rows) {
+    grouped_.push_back({logs(row.m, row.n, row.k, row.experts),
+                        {row.tflops * 1e12, row.dgrad_tflops * 1e12, row.wgrad_tflops * 1e12}});
+  }
+  for (const AttentionRow& row : hardware.bf16_attention.rows) {
+    attention_.push_back({logs(row.head_dim, row.v_head_dim, row.seq),
+                          {row.tflops * 1e12, row.bwd_tflops * 1e12}});
+  }
+  read_collectives(hardware.collectives);
 }
 
-double grouped_flop_per_s(const Table<GroupedRow>& table, Pass pass, double experts, double m,
-                          double n, double k) {
-  return 1e12 * nearest_mean(
-                    table.rows,
-                    [&](const GroupedRow& row) {
-                      return log_distance(row.m, m) + log_distance(row.n, n) +
-                             log_distance(row.k, k) + 0.25 * log_distance(row.experts, experts);
-                    },
-                    [&](const GroupedRow& row) {
-                      return pass == Pass::kForward ? row.tflops
-                             : pass == Pass::kDgrad ? row.dgrad_tflops
-                                                    : row.wgrad_tflops;
-                    });
-}
-
-double attention_flop_per_s(const Table<AttentionRow>& table, bool backward, double head_dim,
-                            double v_head_dim, double seq) {
-  return 1e12 * nearest_mean(
-                    table.rows,
-                    [&](const AttentionRow& row) {
-                      return 4 * log_distance(row.head_dim, head_dim) +
-                             4 * log_distance(row.v_head_dim, v_head_dim) +
-                             log_distance(row.seq, seq);
-                    },
-                    [&](const AttentionRow& row) { return backward ? row.bwd_tflops : row.tflops; });
-}
-
-double collective_seconds(const Table<CollectiveRow>& table, CollectiveKind kind, int ranks,
-                          double bytes) {
-  if (ranks <= 1 || bytes <= 0) return 0;
-  std::map<int, std::map<double, double>> by_ranks;  // log bytes -> log seconds
+void Rates::read_collectives(const Table<CollectiveRow>& table) {
+  std::array<std::map<int, std::map<double, double>>, kKinds> sorted;
   for (const CollectiveRow& row : table.rows) {
-    if (row.kind != kind) continue;
-    by_ranks[row.ranks][std::log(row.bytes)] = std::log(row.bytes / (row.gb_per_s * 1e9));
+    sorted[static_cast<size_t>(row.kind)][row.ranks][std::log(row.bytes)] =
+        std::log(row.bytes / (row.gb_per_s * 1e9));
   }
-  for (auto& [count, points] : by_ranks) add_small_sizes(points);
-  if (by_ranks.empty()) throw ConfigError("the hardware's collectives table lacks an operation");
-  std::map<double, double> of_size;  // log ranks -> log seconds at this size
-  for (const auto& [count, points] : by_ranks) {
-    of_size[std::log(count)] = interpolate(points, std::log(bytes), true);
+  for (size_t kind = 0; kind < kKinds; ++kind) {
+    for (auto& [ranks, points] : sorted[kind]) {
+      add_small_sizes(points);
+      collectives_[kind].push_back({std::log(ranks), {points.begin(), points.end()}});
+    }
   }
-  return std::exp(interpolate(of_size, std::log(ranks), false));
+}
+
+double Rates::near(const std::vector<Row>& rows, Pass pass, const Point& weights, const Point& at) {
+  struct Neighbour {
+    double squared = std::numeric_limits<double>::infinity(), rate = 0;
+    auto operator<=>(const Neighbour&) const = default;
+  };
+  std::array<Neighbour, 4> nearest;  // the nearest first
+  for (const Row& row : rows) {
+    const double rate = row.rates[static_cast<size_t>(pass)];
+    if (rate <= 0) continue;
+    double squared = 0;
+    for (size_t i = 0; i < at.size(); ++i) {
+      squared += weights[i] * (row.at[i] - at[i]) * (row.at[i] - at[i]);
+    }
+    if (const Neighbour here{squared, rate}; here < nearest.back()) nearest.back() = here;
+    for (size_t i = nearest.size() - 1; i > 0 && nearest[i] < nearest[i - 1]; --i) {
+      std::swap(nearest[i], nearest[i - 1]);
+    }
+  }
+  if (nearest[0].rate == 0) throw ConfigError("a hardware table that a step needs has no rows");
+  double sum = 0, total = 0;
+  for (const auto& [squared, rate] : nearest) {
+    if (squared < 1e-12) return rate;
+    sum += rate / squared;
+    total += 1 / squared;
+  }
+  return sum / total;
+}
+
+double Rates::matmul(Operands operands, double m, double n, double k) const {
+  return near(matmul_[static_cast<size_t>(operands)], Pass::kForward, {1, 1, 1, 0}, logs(m, n, k));
+}
+
+double Rates::grouped(Pass pass, double experts, double m, double n, double k) const {
+  return near(grouped_, pass, {1, 1, 1, 0.25}, logs(m, n, k, experts));
+}
+
+double Rates::attention(bool backward, double head_dim, double v_head_dim, double seq) const {
+  return near(attention_, backward ? Pass::kDgrad : Pass::kForward, {4, 4, 1, 0},
+              logs(head_dim, v_head_dim, seq));
+}
+
+double Rates::collective_seconds(CollectiveKind kind, int ranks, double bytes) const {
+  if (ranks <= 1 || bytes <= 0) return 0;
+  const std::vector<Curve>& curves = collectives_[static_cast<size_t>(kind)];
+  if (curves.empty()) throw ConfigError("the hardware's collectives table lacks an operation");
+  const double log_bytes = std::log(bytes);
+  const auto seconds = [&](size_t i) {  // log seconds among curves[i]'s ranks
+    const auto& points = curves[i].points;
+    return interpolate(points.size(), [&](size_t p) { return points[p].first; },
+                       [&](size_t p) { return points[p].second; }, log_bytes, true);
+  };
+  return std::exp(interpolate(curves.size(), [&](size_t i) { return curves[i].log_ranks; }, seconds,
+                              std::log(ranks), false));
 }
 
 }  // namespace spillway::sim

@@ -1,25 +1,56 @@
-// Looking up rates between the rows of a hardware file's tables.
+// Rates between the rows of a hardware file's tables.
 #pragma once
+
+#include <array>
+#include <utility>
+#include <vector>
 
 #include "device/hardware.h"
 
 namespace spillway::sim {
 
-// Achieved FLOP/s. Rows nearest in (log m, log n, log k) count most: inverse-square weights of the
-// four nearest, so a shape of the table gets its own row.
-[[nodiscard]] double matmul_flop_per_s(const Table<MatmulRow>& table, double m, double n, double k);
-
+// Element type of a product's operands.
+enum class Operands : uint8_t { kBF16, kFp8 };
 enum class Pass : uint8_t { kForward, kDgrad, kWgrad };
-[[nodiscard]] double grouped_flop_per_s(const Table<GroupedRow>& table, Pass pass, double experts,
-                                        double m, double n, double k);
-[[nodiscard]] double attention_flop_per_s(const Table<AttentionRow>& table, bool backward,
-                                          double head_dim, double v_head_dim, double seq);
 
-// Seconds of a collective of `bytes` (CollectiveRow) among `ranks` of one domain: interpolated in
-// log(time) over log(bytes) and log(ranks); above the largest size its bandwidth. Below the smallest
-// its time, when that is a size where starting is all that counts (1 MiB); else its bandwidth down to
-// 50 us, an assumption.
-[[nodiscard]] double collective_seconds(const Table<CollectiveRow>& table, CollectiveKind kind,
-                                        int ranks, double bytes);
+// The tables in logarithms, so that a look-up is a few dozen additions. All throw ConfigError when the
+// hardware has no row for what they ask.
+class Rates {
+ public:
+  explicit Rates(const Hardware& hardware);
+
+  // Achieved FLOP/s. Rows nearest in (log m, log n, log k) count most: inverse-square weights of the
+  // four nearest, so a shape of the table gets its own row.
+  [[nodiscard]] double matmul(Operands operands, double m, double n, double k) const;
+  [[nodiscard]] double grouped(Pass pass, double experts, double m, double n, double k) const;
+  [[nodiscard]] double attention(bool backward, double head_dim, double v_head_dim,
+                                 double seq) const;
+
+  // Seconds of a collective of `bytes` (CollectiveRow) among `ranks` of one domain: interpolated in
+  // log(time) over log(bytes) and log(ranks); above the largest size its bandwidth. Below the smallest
+  // its time, when that is a size where starting is all that counts (1 MiB); else its bandwidth down to
+  // 50 us, an assumption.
+  [[nodiscard]] double collective_seconds(CollectiveKind kind, int ranks, double bytes) const;
+
+ private:
+  using Point = std::array<double, 4>;
+  struct Row {
+    Point at;                     // logarithms
+    std::array<double, 3> rates;  // FLOP/s by Pass; 0: not known
+  };
+  struct Curve {  // of one count of ranks
+    double log_ranks;
+    std::vector<std::pair<double, double>> points;  // log bytes, log seconds; bytes ascending
+  };
+  static constexpr int kKinds = 4;
+
+  void read_collectives(const Table<CollectiveRow>& table);
+  [[nodiscard]] static double near(const std::vector<Row>& rows, Pass pass, const Point& weights,
+                                   const Point& at);
+
+  std::array<std::vector<Row>, 2> matmul_;  // by Operands
+  std::vector<Row> grouped_, attention_;
+  std::array<std::vector<Curve>, kKinds> collectives_;  // by kind; ranks ascending
+};
 
 }  // namespace spillway::sim

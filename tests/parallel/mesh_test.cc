@@ -83,6 +83,13 @@ TEST(Mesh, GroupsDivideTheRanks) {
   }
 }
 
+TEST(Mesh, AnotherRankSeesItsOwnGroups) {
+  const Mesh mesh = Mesh({2, 2, 2, 2}, 16, 3, 0).at(10);
+  EXPECT_EQ(mesh.rank(), 10);
+  EXPECT_THAT(mesh.group(axis::kTensor), ElementsAre(10, 11));
+  EXPECT_THAT(mesh.group(axis::kData | axis::kTensor), ElementsAre(2, 3, 10, 11));
+}
+
 TEST(Mesh, TheRestGoesToTheOpenAxis) {
   EXPECT_EQ(Mesh({}, 8, 0, 0).size(axis::kData), 8);
   EXPECT_EQ(Mesh({.fsdp = 4, .tensor = 2}, 16, 0, 0).size(axis::kData), 2);

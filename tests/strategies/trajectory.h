@@ -108,7 +108,8 @@ struct NamedStrategy {
   bool latency_hiding, pipelined;
   int max_inflight_async = 8;
 };
-inline constexpr NamedStrategy kStrategies[] = {
+// Not inline: the linker would merge it with trainer/config_spellings.h's variable of this name.
+constexpr NamedStrategy kStrategies[] = {
     {"keep", "none", true, true},
     {"remat", "full", true, true},
     {"minimal", "minimal", true, true},
