@@ -4,6 +4,7 @@
 // are small (a thousand points), so that a table of many rows fits in memory without their Schedules.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -69,7 +70,7 @@ struct StepReport {
   double tflops_per_device = 0;  // model FLOPs
   double tokens_per_s_per_device = 0;
   StepParts parts;
-  EngineTime engines[kEngineCount];
+  std::array<EngineTime, kEngineCount> engines;
   SpaceReport hbm, host;
   std::vector<MemoryPoint> memory;  // of the whole step
   Window forward, backward;         // of the middle layer, first micro-batch
@@ -77,6 +78,10 @@ struct StepReport {
   [[nodiscard]] bool fits() const { return hbm.fits() && host.fits(); }
   [[nodiscard]] int64_t host_per_socket() const { return host.peak * gpus_per_socket; }
 };
+
+[[nodiscard]] StepParts step_parts(const Schedule& schedule, std::span<const InstrTiming> timings);
+[[nodiscard]] std::array<EngineTime, kEngineCount> engine_times(const Schedule& schedule,
+                                                                std::span<const InstrTiming> timings);
 
 // Fills engines, parts, memory, the windows, peaks and at_peak; the rest is the caller's.
 [[nodiscard]] StepReport step_report(const Schedule& schedule, const MemoryPlan& plan,
