@@ -122,15 +122,20 @@ sim::Assumptions read_simulate(YamlSection& section, const Config& config) {
       section.real("hottest_expert_load", result.hottest_expert_load, {.min = 1, .max = 1 << 20});
   result.far_socket = section.boolean("far_socket", result.far_socket);
   result.kernel_copies = section.boolean("kernel_copies", result.kernel_copies);
-  result.one_hot_dispatch = section.boolean("one_hot_dispatch", result.one_hot_dispatch);
+  const bool one_hot = section.boolean("one_hot_dispatch", false);
   section.finish();
   const bool experts = config.family == ModelFamily::kDeepseek;
   if (result.hottest_expert_load > 1 && !experts) {
     section.fail("hottest_expert_load", "is given, but a llama model has no experts");
   }
-  if (result.one_hot_dispatch && !(experts && config.deepseek.capacity_factor > 0)) {
+  if (!one_hot) return result;
+  const DeepseekConfig& model = config.deepseek;
+  if (!experts || model.capacity_factor == 0) {
     section.fail("one_hot_dispatch", "is true; it needs experts and a model.capacity_factor above 0");
   }
+  result.one_hot_slots = model.capacity_factor * static_cast<double>(config.train.seq_len) *
+                         static_cast<double>(model.num_experts_per_tok);
+  result.one_hot_fp8 = config.precision.fp8_products;
   return result;
 }
 

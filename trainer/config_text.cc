@@ -119,7 +119,7 @@ Json simulate_json(const sim::Assumptions& simulate) {
   return {{"hottest_expert_load", simulate.hottest_expert_load},
           {"far_socket", simulate.far_socket},
           {"kernel_copies", simulate.kernel_copies},
-          {"one_hot_dispatch", simulate.one_hot_dispatch}};
+          {"one_hot_dispatch", simulate.one_hot_slots > 0}};
 }
 
 Json parallel_json(const ParallelConfig& parallel) {

@@ -193,11 +193,30 @@ void check_keys(YamlSection& root) {
   root.finish();
 }
 
+// What makes each of `figures` an assumption of whoever asks.
+std::vector<YamlOverride> assumed(const std::vector<std::string>& figures) {
+  std::vector<YamlOverride> result;
+  for (const std::string& text : figures) {
+    const size_t equals = text.find('=');
+    const std::string key = text.substr(0, equals);
+    if (std::ranges::find(kFigures, key, &FigureKey::key) == kFigures.end()) {
+      std::vector<std::string> keys;
+      for (const FigureKey& figure : kFigures) keys.emplace_back(figure.key);
+      throw ConfigError(fmt::format("hardware.{} is not a figure{}; figures: {}", key,
+                                    did_you_mean(key, keys), fmt::join(keys, ", ")));
+    }
+    result.push_back(parse_override(key + ".value" + text.substr(equals)));
+    result.push_back(parse_override(key + ".mark=assumed"));
+    result.push_back(parse_override(key + ".source=command line"));
+  }
+  return result;
+}
+
 }  // namespace
 
-Hardware load_hardware(const std::filesystem::path& path) {
+Hardware load_hardware(const std::filesystem::path& path, const std::vector<std::string>& figures) {
   const YamlNode node = load_yaml(path);
-  YamlSection root(node, "", {});
+  YamlSection root(node, "", assumed(figures));
   check_keys(root);
   Hardware hardware;
   hardware.name = path.stem().string();
@@ -215,8 +234,8 @@ Hardware load_hardware(const std::filesystem::path& path) {
   return hardware;
 }
 
-Hardware hardware_named(const std::string& name) {
-  return load_hardware(named_file({"hardware", "hardware/", ".yaml"}, name));
+Hardware hardware_named(const std::string& name, const std::vector<std::string>& figures) {
+  return load_hardware(named_file({"hardware", "hardware/", ".yaml"}, name), figures);
 }
 
 }  // namespace spillway

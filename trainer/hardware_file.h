@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "device/hardware.h"
 
@@ -16,9 +17,12 @@ namespace spillway {
 // marks are measured, specification, computed and assumed; the name of a table's rows spells their
 // columns, as does the head of each file that ships. `name` becomes the file's stem. Throws
 // ConfigError naming file, line, key and what is legal; so also for rates above their peak.
-[[nodiscard]] Hardware load_hardware(const std::filesystem::path& path);
+// `figures`: "d2h_gb_per_s=400" puts an assumed value in place of the file's.
+[[nodiscard]] Hardware load_hardware(const std::filesystem::path& path,
+                                     const std::vector<std::string>& figures = {});
 
 // Of configs/hardware/NAME.yaml, or a path (trainer/named_file.h).
-[[nodiscard]] Hardware hardware_named(const std::string& name);
+[[nodiscard]] Hardware hardware_named(const std::string& name,
+                                      const std::vector<std::string>& figures = {});
 
 }  // namespace spillway

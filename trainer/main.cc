@@ -1,4 +1,4 @@
-// The command line: train, compare, plan, explain.
+// The command line: train, compare, plan, sweep, bench, explain.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +12,7 @@
 
 #include "parallel/world.h"
 #include "program/error.h"
+#include "trainer/bench_command.h"
 #include "trainer/compare.h"
 #include "trainer/config.h"
 #include "trainer/explain.h"
@@ -21,6 +22,7 @@
 #include "trainer/mesh_config.h"
 #include "trainer/plan_command.h"
 #include "trainer/session.h"
+#include "trainer/sweep_command.h"
 
 namespace spillway {
 namespace {
@@ -32,6 +34,9 @@ struct Arguments {
   std::string hardware;
   int ranks = 0;
   bool schedule = false, programs = false;
+  std::string table;
+  SweepOptions sweep;
+  BenchOptions bench;
 };
 
 CLI::App* add_command(CLI::App& app, const char* name, const char* help, Arguments& arguments) {
@@ -90,7 +95,24 @@ std::chrono::milliseconds patience(const World& world, bool misses_another) {
   return std::chrono::milliseconds(1000 + 1000 * world.rank() / world.size());
 }
 
-// One rank of the launcher's. Whatever it dies of, it says so and the others end too.
+// One rank of `world`. Whatever it dies of, it says so and the others end too.
+int ending_all(World& world, const std::function<int()>& command) {
+  if (world.size() == 1) return command();
+  std::string why;
+  bool misses_another = false;
+  try {
+    return command();
+  } catch (const RankFailed& error) {
+    why = error.what();
+    misses_another = true;
+  } catch (const std::exception& error) {
+    why = reason_of(error);
+  }
+  std::this_thread::sleep_for(patience(world, misses_another));
+  world.abort(why);
+  return 1;
+}
+
 int on_all_ranks(const Arguments& arguments,
                  const std::function<int(const Config&, World&)>& command) {
   Config config;
@@ -101,24 +123,10 @@ int on_all_ranks(const Arguments& arguments,
     unreadable = std::current_exception();
   }
   const std::unique_ptr<World> world = join_world(config.parallel.timeout_s);
-  if (world->size() == 1) {
+  return ending_all(*world, [&] {
     if (unreadable) std::rethrow_exception(unreadable);
     return command(config, *world);
-  }
-  std::string why;
-  bool misses_another = false;
-  try {
-    if (unreadable) std::rethrow_exception(unreadable);
-    return command(config, *world);
-  } catch (const RankFailed& error) {
-    why = error.what();
-    misses_another = true;
-  } catch (const std::exception& error) {
-    why = reason_of(error);
-  }
-  std::this_thread::sleep_for(patience(*world, misses_another));
-  world->abort(why);
-  return 1;
+  });
 }
 
 int compare_command(const Arguments& arguments) {
@@ -128,6 +136,27 @@ int compare_command(const Arguments& arguments) {
                              world.rank() == 0 ? std::cout : nowhere);
     return 0;
   });
+}
+
+int bench_command(const Arguments& arguments) {
+  const BenchTable table = load_bench_table(arguments.table);
+  const std::unique_ptr<World> world = join_world(ParallelConfig{}.timeout_s);
+  return ending_all(*world, [&] {
+    BenchOptions options = arguments.bench;
+    if (options.out.empty()) options.out = "runs/bench_" + table.name;
+    std::ostringstream nowhere;
+    bench(table, options, *world, world->rank() == 0 ? std::cout : nowhere);
+    return 0;
+  });
+}
+
+void sweep_command(const Arguments& arguments) {
+  SweepOptions options = arguments.sweep;
+  options.config = arguments.config;
+  options.overrides = arguments.overrides;
+  options.hardware = arguments.hardware;
+  options.ranks = arguments.ranks;
+  (void)sweep(options, std::cout);
 }
 
 void plan_command(const Arguments& arguments) {
@@ -146,13 +175,34 @@ int run(int argc, char** argv) {
   compare->add_option("--steps", arguments.steps, "Steps for each strategy")->check(CLI::PositiveNumber);
   CLI::App* plan = add_command(
       app, "plan", "Simulate a step under each strategy on a machine that is not here", arguments);
-  plan->add_option("--hardware", arguments.hardware, "A file of configs/hardware, or its name")
-      ->required();
+  CLI::App* sweep = add_command(app, "sweep", "Simulate a step at several values of one or two keys",
+                                arguments);
+  sweep->add_option("--vary", arguments.sweep.vary,
+                    "KEY=VALUE,VALUE,...: a key of the config, ranks, or hardware.FIGURE")
+      ->required()
+      ->expected(1)
+      ->take_all();
+  sweep->add_flag("--strategies", arguments.sweep.strategies,
+                  "Each point under the five activation strategies");
+  sweep->add_option("--out", arguments.sweep.out, "Folder for report.md and report.html");
+  CLI::App* bench = app.add_subcommand(
+      "bench", "Run a published table, simulated or on this device, and report both side by side");
+  bench->add_option("table", arguments.table, "paper, validation, or a table's YAML file")->required();
+  bench->add_option("--row", arguments.bench.rows, "Only this row (may be repeated)");
+  bench->add_option("--set", arguments.bench.overrides, "key=value for every row (may be repeated)");
+  bench->add_option("--measure", arguments.bench.measure_steps,
+                    "Train this many steps on the configs' device instead of simulating")
+      ->check(CLI::PositiveNumber);
+  bench->add_option("--out", arguments.bench.out, "Folder for report.md and report.html");
   CLI::App* show = add_command(
       app, "explain", "Print the policy, FLOPs and memory plan of a config; runs nothing", arguments);
   show->add_flag("--schedule", arguments.schedule, "Also every instruction");
   show->add_flag("--programs", arguments.programs, "Also every Program");
-  for (CLI::App* command : {plan, show}) {
+  for (CLI::App* command : {plan, sweep}) {
+    command->add_option("--hardware", arguments.hardware, "A file of configs/hardware, or its name")
+        ->required();
+  }
+  for (CLI::App* command : {plan, sweep, show}) {
     command->add_option("--ranks", arguments.ranks,
                         "Rank 0 of this many; default: what the axes of `parallel` multiply to")
         ->check(CLI::PositiveNumber);
@@ -164,6 +214,8 @@ int run(int argc, char** argv) {
     return on_all_ranks(arguments, train_command);
   }
   if (compare->parsed()) return compare_command(arguments);
+  if (bench->parsed()) return bench_command(arguments);
+  if (sweep->parsed()) sweep_command(arguments);
   if (plan->parsed()) plan_command(arguments);
   if (show->parsed()) explain_command(arguments);
   return 0;

@@ -8,6 +8,7 @@
 #include "device/sim/simulate.h"
 #include "trainer/compile.h"
 #include "trainer/config.h"
+#include "trainer/report/step_report.h"
 #include "trainer/step_stats.h"
 
 namespace spillway {
@@ -18,6 +19,9 @@ struct SimulatedStep {
   sim::Simulation run;
   StepStats stats;
   double seconds = 0;
+  int ranks = 1, gpus_per_socket = 1;
+  double tokens_per_device = 0;
+  int64_t hbm_reserved = 0;  // outside the plan
   int64_t hbm_capacity = 0, host_capacity = 0;  // of a GPU, without what the hardware reserves
   [[nodiscard]] bool fits() const {
     return compiled.train.plan.hbm.bytes <= hbm_capacity &&
@@ -26,6 +30,7 @@ struct SimulatedStep {
   [[nodiscard]] double tflops_per_device() const {
     return static_cast<double>(compiled.flops) / seconds * 1e-12;
   }
+  [[nodiscard]] StepReport report() const;
 };
 
 // One training step on `ranks` GPUs. Capacities come from the hardware, not from config.device. A step
