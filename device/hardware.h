@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "program/op.h"
+
 namespace spillway {
 
 enum class Mark : uint8_t {
@@ -52,6 +54,13 @@ struct CollectiveRow {
   double gb_per_s;
 };
 
+// What an op that is bound by memory reaches: the bytes it moves (instr_bytes) over its time.
+struct MemoryOpRow {
+  OpKind op;
+  double bytes;
+  double gb_per_s;
+};
+
 // A table, with one mark and source for all its rows.
 template <typename Row>
 struct Table {
@@ -76,9 +85,12 @@ struct Hardware {
   // are bursts; grouped products and attention are measured sustained.
   Figure sustained_fraction;
   Figure launch_us;           // of a kernel, on the device
+  Figure wait_us;  // more, of an instruction that waits for another stream; optional: 0
 
   Figure host_bytes_per_socket, host_gb_per_s_per_socket;  // memory of a CPU socket
   Figure d2h_gb_per_s, h2d_gb_per_s;  // host link, one direction at a time
+  // Of the multiprocessors that a running copy takes; optional: 0, for machines with copy engines.
+  Figure copy_sm_share;
   Figure far_socket_fraction;         // of that, when the pinned memory is on the other socket
 
   Figure nic_gb_per_s;         // out of the domain, each direction
@@ -86,9 +98,13 @@ struct Hardware {
   Figure collective_sm_share;  // of the multiprocessors that a running collective takes
 
   Table<MatmulRow> bf16_matmul, fp8_matmul;
+  Table<MatmulRow> f32_matmul;  // both operands f32; optional: f32_tflops
   Table<GroupedRow> bf16_grouped;
   Table<AttentionRow> bf16_attention;
   Table<CollectiveRow> collectives;
+  // Optional. Between an op's rows: interpolated in log(bytes), the ends hold; an op without rows moves
+  // hbm_gb_per_s x hbm_fraction.
+  Table<MemoryOpRow> memory_ops;
 };
 
 }  // namespace spillway

@@ -47,7 +47,7 @@ ActivationConfig read_activation(YamlSection& section) {
   result.policy = section.string("policy", result.policy);
   YamlSection custom = section.section("custom");
   for (const std::string& name : custom.keys()) {
-    result.custom[name] = custom.choice<Strategy>(name, kRequired, kStrategies);
+    result.custom[name] = custom.choice<Strategy>(name, kRequired, kStrategySpellings);
   }
   custom.finish();
   if (result.policy != "custom" && !result.custom.empty()) {

@@ -20,7 +20,7 @@ inline constexpr std::array<Spelling<bool>, 2> kMasters{{{"f32", true}, {"none",
 // Operands of the layers' matrix products: as compute has them, or narrowed.
 inline constexpr std::array<Spelling<bool>, 2> kProducts{{{"compute", false}, {"fp8", true}}};
 
-inline constexpr std::array<Spelling<Strategy>, 3> kStrategies{
+inline constexpr std::array<Spelling<Strategy>, 3> kStrategySpellings{
     {{"device", Strategy::kDevice}, {"remat", Strategy::kRemat}, {"offload", Strategy::kOffload}}};
 
 inline constexpr std::array<Spelling<bool>, 2> kFsdpModes{{{"full", false}, {"optimizer", true}}};

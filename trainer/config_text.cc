@@ -107,7 +107,7 @@ Json precision_json(const Precision& precision) {
 Json activation_json(const ActivationConfig& activation) {
   Json json{{"policy", activation.policy}};
   for (const auto& [name, strategy] : activation.custom) {
-    json["custom"][name] = spelling_of<Strategy>(kStrategies, strategy);
+    json["custom"][name] = spelling_of<Strategy>(kStrategySpellings, strategy);
   }
   json["latency_hiding"] = activation.latency_hiding;
   json["pipelined"] = activation.pipelined;

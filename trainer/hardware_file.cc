@@ -8,49 +8,13 @@
 #include <vector>
 
 #include "program/error.h"
+#include "program/op_table.h"
+#include "trainer/hardware_spellings.h"
 #include "trainer/named_file.h"
 #include "trainer/yaml_section.h"
 
 namespace spillway {
 namespace {
-
-constexpr std::array<Spelling<Mark>, 4> kMarks{{{"measured", Mark::kMeasured},
-                                                {"specification", Mark::kSpecification},
-                                                {"computed", Mark::kComputed},
-                                                {"assumed", Mark::kAssumed}}};
-
-constexpr std::array<Spelling<CollectiveKind>, 4> kCollectives{
-    {{"all_gather", CollectiveKind::kAllGather},
-     {"reduce_scatter", CollectiveKind::kReduceScatter},
-     {"all_to_all", CollectiveKind::kAllToAll},
-     {"all_reduce", CollectiveKind::kAllReduce}}};
-
-constexpr RealRange kFraction{.min = 0, .max = 1, .min_open = true};
-
-struct FigureKey {
-  const char* key;
-  Figure Hardware::*figure;
-  RealRange range = kAboveZero;
-};
-constexpr std::array<FigureKey, 17> kFigures{{
-    {"hbm_bytes", &Hardware::hbm_bytes},
-    {"hbm_gb_per_s", &Hardware::hbm_gb_per_s},
-    {"hbm_fraction", &Hardware::hbm_fraction, kFraction},
-    {"reserve_bytes", &Hardware::reserve_bytes},
-    {"bf16_tflops", &Hardware::bf16_tflops},
-    {"fp8_tflops", &Hardware::fp8_tflops},
-    {"f32_tflops", &Hardware::f32_tflops},
-    {"sustained_fraction", &Hardware::sustained_fraction, kFraction},
-    {"launch_us", &Hardware::launch_us},
-    {"host_bytes_per_socket", &Hardware::host_bytes_per_socket},
-    {"host_gb_per_s_per_socket", &Hardware::host_gb_per_s_per_socket},
-    {"d2h_gb_per_s", &Hardware::d2h_gb_per_s},
-    {"h2d_gb_per_s", &Hardware::h2d_gb_per_s},
-    {"far_socket_fraction", &Hardware::far_socket_fraction, kFraction},
-    {"nic_gb_per_s", &Hardware::nic_gb_per_s},
-    {"nic_latency_us", &Hardware::nic_latency_us},
-    {"collective_sm_share", &Hardware::collective_sm_share, kFraction},
-}};
 
 constexpr const char* kFigureForm = "{value: NUMBER, mark: MARK, source: TEXT}";
 
@@ -124,7 +88,7 @@ Table<MatmulRow> read_matmul(YamlSection section, const char* peak_key, const Fi
     return {above_zero(row, "m"), above_zero(row, "n"), above_zero(row, "k"),
             rate(row, "tflops", peak_key, peak)};
   };
-  return read_table<MatmulRow>(std::move(section), "rows_m_n_k_tflops", {"m", "n", "k", "tflops"},
+  return read_table<MatmulRow>(std::move(section), rows_key::kMatmul, {"m", "n", "k", "tflops"},
                                read);
 }
 
@@ -139,7 +103,7 @@ Table<GroupedRow> read_grouped(YamlSection section, const Figure& peak) {
             rate(row, "wgrad_tflops", "bf16_tflops", peak)};
   };
   return read_table<GroupedRow>(
-      std::move(section), "rows_experts_m_n_k_tflops_dgrad_tflops_wgrad_tflops",
+      std::move(section), rows_key::kGrouped,
       {"experts", "m", "n", "k", "tflops", "dgrad_tflops", "wgrad_tflops"}, read);
 }
 
@@ -149,7 +113,7 @@ Table<AttentionRow> read_attention(YamlSection section, const Figure& peak) {
             rate(row, "tflops", "bf16_tflops", peak), rate(row, "bwd_tflops", "bf16_tflops", peak)};
   };
   return read_table<AttentionRow>(std::move(section),
-                                  "rows_head_dim_v_head_dim_seq_tflops_bwd_tflops",
+                                  rows_key::kAttention,
                                   {"head_dim", "v_head_dim", "seq", "tflops", "bwd_tflops"}, read);
 }
 
@@ -164,8 +128,34 @@ Table<CollectiveRow> read_collectives(YamlSection section, int gpus_per_domain) 
     return {kind, static_cast<int>(ranks), above_zero(row, "mib") * kMiB,
             above_zero(row, "gb_per_s")};
   };
-  return read_table<CollectiveRow>(std::move(section), "rows_kind_ranks_mib_gb_per_s",
+  return read_table<CollectiveRow>(std::move(section), rows_key::kCollectives,
                                    {"kind", "ranks", "mib", "gb_per_s"}, read);
+}
+
+OpKind memory_op(YamlSection& row) {
+  const std::string name = row.string("op", kRequired);
+  std::vector<std::string> names;
+  for (int i = 0; i < kOpKindCount; ++i) {
+    names.emplace_back(op_info(static_cast<OpKind>(i)).name);
+    if (names.back() == name) return static_cast<OpKind>(i);
+  }
+  row.fail("op", fmt::format("is {}{}; must be an op of program/op_table.cc", name,
+                             did_you_mean(name, names)));
+}
+
+Table<MemoryOpRow> read_memory_ops(YamlSection section, const Figure& peak) {
+  const auto read = [&](YamlSection& row) -> MemoryOpRow {
+    constexpr double kMiB = 1 << 20;
+    const MemoryOpRow result{memory_op(row), above_zero(row, "mib") * kMiB,
+                             above_zero(row, "gb_per_s")};
+    if (result.gb_per_s > peak.value) {
+      row.fail("gb_per_s", fmt::format("is {}, above the peak: hbm_gb_per_s is {}", result.gb_per_s,
+                                       peak.value));
+    }
+    return result;
+  };
+  return read_table<MemoryOpRow>(std::move(section), rows_key::kMemoryOps,
+                                 {"op", "mib", "gb_per_s"}, read);
 }
 
 void read_tables(Hardware& hardware, YamlSection& root, const YamlNode& node) {
@@ -177,6 +167,12 @@ void read_tables(Hardware& hardware, YamlSection& root, const YamlNode& node) {
   hardware.bf16_grouped = read_grouped(table("bf16_grouped"), hardware.bf16_tflops);
   hardware.bf16_attention = read_attention(table("bf16_attention"), hardware.bf16_tflops);
   hardware.collectives = read_collectives(table("collectives"), hardware.gpus_per_domain);
+  if (root.has("f32_matmul")) {
+    hardware.f32_matmul = read_matmul(table("f32_matmul"), "f32_tflops", hardware.f32_tflops);
+  }
+  if (root.has("memory_ops")) {
+    hardware.memory_ops = read_memory_ops(table("memory_ops"), hardware.hbm_gb_per_s);
+  }
 }
 
 // Makes every key legal, and rejects the others: a misspelt one is reported as that, not as missing.
@@ -187,7 +183,8 @@ void check_keys(YamlSection& root) {
   }
   for (const FigureKey& figure : kFigures) (void)root.has(figure.key);
   for (const char* key :
-       {"bf16_matmul", "fp8_matmul", "bf16_grouped", "bf16_attention", "collectives"}) {
+       {"bf16_matmul", "fp8_matmul", "f32_matmul", "bf16_grouped", "bf16_attention", "collectives",
+        "memory_ops"}) {
     (void)root.has(key);
   }
   root.finish();
@@ -223,7 +220,8 @@ Hardware load_hardware(const std::filesystem::path& path, const std::vector<std:
   hardware.title = text(root, "title", "name the machine");
   hardware.preliminary = root.boolean("preliminary", false);
   read_layout(hardware, root);
-  for (const auto& [key, member, range] : kFigures) {
+  for (const auto& [key, member, range, optional] : kFigures) {
+    if (optional && !root.has(key)) continue;
     YamlSection section = mapping(root, node, key, kFigureForm);
     Figure& figure = hardware.*member;
     figure.value = section.real("value", kRequired, range);

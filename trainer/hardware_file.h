@@ -9,7 +9,8 @@
 
 namespace spillway {
 
-// Every number of Hardware must be there, with its mark and source:
+// Every number of Hardware that is not called optional there must be in the file, with its mark and
+// source:
 //
 //   hbm_gb_per_s: {value: 7930, mark: specification, source: "..."}
 //   bf16_matmul: {mark: measured, source: "...", rows_m_n_k_tflops: [[4096, 4096, 4096, 1417], ...]}

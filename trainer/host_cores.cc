@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 
 namespace spillway {
 
@@ -14,6 +15,15 @@ int cores_of_rank(int local_ranks) {
   const int allowed = sched_getaffinity(0, sizeof(bound), &bound) == 0 ? CPU_COUNT(&bound) : machine;
   if (allowed < machine && local_ranks > 1) return std::max(1, allowed);
   return std::max(1, allowed / std::max(1, local_ranks));
+}
+
+std::string cpu_model() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "an unknown cpu";
 }
 
 }  // namespace spillway

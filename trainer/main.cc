@@ -1,4 +1,4 @@
-// The command line: train, compare, plan, sweep, bench, explain.
+// The command line: train, compare, plan, sweep, bench, calibrate, explain.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -13,6 +13,7 @@
 #include "parallel/world.h"
 #include "program/error.h"
 #include "trainer/bench_command.h"
+#include "trainer/calibrate.h"
 #include "trainer/compare.h"
 #include "trainer/config.h"
 #include "trainer/explain.h"
@@ -31,7 +32,7 @@ struct Arguments {
   std::string config;
   std::vector<std::string> overrides;
   int64_t steps = 20;
-  std::string hardware;
+  std::string hardware, output;
   int ranks = 0;
   bool schedule = false, programs = false;
   std::string table;
@@ -207,6 +208,10 @@ int run(int argc, char** argv) {
                         "Rank 0 of this many; default: what the axes of `parallel` multiply to")
         ->check(CLI::PositiveNumber);
   }
+  CLI::App* calibrate = add_command(
+      app, "calibrate", "Measure this machine's device on the ops of a config; write a hardware file",
+      arguments);
+  calibrate->add_option("-o,--output", arguments.output, "The YAML file to write")->required();
   CLI11_PARSE(app, argc, argv);
 
   if (train->parsed()) {
@@ -217,6 +222,9 @@ int run(int argc, char** argv) {
   if (bench->parsed()) return bench_command(arguments);
   if (sweep->parsed()) sweep_command(arguments);
   if (plan->parsed()) plan_command(arguments);
+  if (calibrate->parsed()) {
+    calibrate_to_file(load_config(arguments.config, arguments.overrides), arguments.output, std::cout);
+  }
   if (show->parsed()) explain_command(arguments);
   return 0;
 }

@@ -19,8 +19,17 @@ CollectiveKind kind_of(OpKind op) {
   }
 }
 
-Operands operands_of(const Instr& instr) {
-  return instr.op.attrs.has(Attr::kFp8) ? Operands::kFp8 : Operands::kBF16;
+Operands operands_of(const Schedule& schedule, const Instr& instr) {
+  if (instr.op.attrs.has(Attr::kFp8)) return Operands::kFp8;
+  const auto f32 = [&](size_t i) {
+    return schedule.buffers[static_cast<size_t>(instr.op.in.at(i))].dtype == DType::kF32;
+  };
+  return f32(0) && f32(1) ? Operands::kF32 : Operands::kBF16;
+}
+
+// Before an instruction does anything.
+double start_seconds(const Instr& instr, const Hardware& hardware) {
+  return 1e-6 * (hardware.launch_us.value + (instr.waits.empty() ? 0 : hardware.wait_us.value));
 }
 
 }  // namespace
@@ -56,13 +65,12 @@ Cost OpCosts::copy(const Instr& instr) const {
   const double host = 1e9 * hardware_.host_gb_per_s_per_socket.value / hardware_.gpus_per_socket;
   const double hbm = 1e9 * hardware_.hbm_gb_per_s.value;
   const double rate = std::min({link, host, hbm});
-  Cost cost{.seconds = bytes_of(in(instr, 0)) / rate + hardware_.launch_us.value * 1e-6};
+  Cost cost{.seconds = bytes_of(in(instr, 0)) / rate + start_seconds(instr, hardware_)};
   cost.of(to_host ? Resource::kLinkOut : Resource::kLinkIn) = 1;
   cost.of(Resource::kHbm) = rate / hbm;
   cost.of(Resource::kHostMemory) = rate / host;
-  if (assumptions_.kernel_copies) {
-    cost.of(Resource::kMultiprocessors) = hardware_.collective_sm_share.value;
-  }
+  cost.of(Resource::kMultiprocessors) =
+      (assumptions_.kernel_copies ? hardware_.collective_sm_share : hardware_.copy_sm_share).value;
   return cost;
 }
 
@@ -87,7 +95,7 @@ Cost OpCosts::collective(const Instr& instr) const {
   const double nic = span.domains == 1 ? 0
                                        : leaving / (hardware_.nic_gb_per_s.value * 1e9) +
                                              hardware_.nic_latency_us.value * 1e-6;
-  Cost cost{.seconds = std::max(inside, nic) + hardware_.launch_us.value * 1e-6};
+  Cost cost{.seconds = std::max(inside, nic) + start_seconds(instr, hardware_)};
   cost.of(Resource::kMultiprocessors) = hardware_.collective_sm_share.value;
   cost.of(Resource::kNvlink) = inside / cost.seconds;
   cost.of(Resource::kNic) = nic / cost.seconds;
@@ -99,7 +107,7 @@ Cost OpCosts::collective(const Instr& instr) const {
 
 double OpCosts::product_seconds(const Instr& instr, double flops) const {
   const double m = dim(out(instr, 0), 0), n = dim(out(instr, 0), 1), k = flops / 2 / m / n;
-  return flops / rates_.matmul(operands_of(instr), m, n, k);
+  return flops / rates_.matmul(operands_of(schedule_, instr), m, n, k);
 }
 
 double OpCosts::grouped_seconds(const Instr& instr) const {
@@ -161,7 +169,8 @@ Cost OpCosts::compute(const Instr& instr) const {
   const auto bytes = static_cast<double>(instr_bytes(schedule_, instr));
   const double hbm = hardware_.hbm_gb_per_s.value * 1e9;
   double arithmetic = 0;
-  double memory = bytes / (hbm * hardware_.hbm_fraction.value);
+  const double achieved = rates_.memory_op(instr.op.kind, bytes);
+  double memory = bytes / (achieved > 0 ? achieved : hbm * hardware_.hbm_fraction.value);
   switch (instr.op.kind) {
     case kLinear:
     case kLinearDgrad:
@@ -177,7 +186,7 @@ Cost OpCosts::compute(const Instr& instr) const {
   }
   if (arithmetic > 0) memory = bytes / hbm;
   Cost cost{.seconds = std::max(arithmetic, memory) + cast_seconds(instr) +
-                       hardware_.launch_us.value * 1e-6};
+                       start_seconds(instr, hardware_)};
   cost.of(Resource::kMultiprocessors) = 1;
   cost.of(Resource::kHbm) = std::min(1.0, bytes / hbm / cost.seconds);
   return cost;

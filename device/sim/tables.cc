@@ -27,6 +27,11 @@ double interpolate(size_t count, const X& x, const Y& y, double at, bool grow_be
   return from + part * (y(above) - from);
 }
 
+double interpolate(const std::vector<std::pair<double, double>>& points, double at, bool grow_beyond) {
+  return interpolate(points.size(), [&](size_t i) { return points[i].first; },
+                     [&](size_t i) { return points[i].second; }, at, grow_beyond);
+}
+
 // See collective_seconds(): what a table that begins at large sizes leaves open.
 void add_small_sizes(std::map<double, double>& seconds_by_size) {
   constexpr double kSmall = 1 << 20, kStart = 50e-6;
@@ -37,8 +42,9 @@ void add_small_sizes(std::map<double, double>& seconds_by_size) {
 
 }  // namespace
 
-Rates::Rates(const Hardware& hardware) {
-  const std::array tables = {&hardware.bf16_matmul, &hardware.fp8_matmul};  // by Operands
+Rates::Rates(const Hardware& hardware) : f32_peak_(hardware.f32_tflops.value * 1e12) {
+  const std::array tables = {&hardware.bf16_matmul, &hardware.fp8_matmul,
+                             &hardware.f32_matmul};  // by Operands
   for (size_t i = 0; i < tables.size(); ++i) {
     for (const MatmulRow& row : tables[i]->rows) {
       matmul_[i].push_back({logs(row.m, row.n, row.k), {row.tflops * 1e12}});
@@ -52,6 +58,11 @@ Rates::Rates(const Hardware& hardware) {
     attention_.push_back({logs(row.head_dim, row.v_head_dim, row.seq),
                           {row.tflops * 1e12, row.bwd_tflops * 1e12}});
   }
+  for (const MemoryOpRow& row : hardware.memory_ops.rows) {
+    memory_ops_[static_cast<size_t>(row.op)].emplace_back(std::log(row.bytes),
+                                                          std::log(row.gb_per_s * 1e9));
+  }
+  for (Curve& curve : memory_ops_) std::ranges::sort(curve);
   read_collectives(hardware.collectives);
 }
 
@@ -98,6 +109,7 @@ double Rates::near(const std::vector<Row>& rows, Pass pass, const Point& weights
 }
 
 double Rates::matmul(Operands operands, double m, double n, double k) const {
+  if (operands == Operands::kF32 && matmul_[static_cast<size_t>(operands)].empty()) return f32_peak_;
   return near(matmul_[static_cast<size_t>(operands)], Pass::kForward, {1, 1, 1, 0}, logs(m, n, k));
 }
 
@@ -110,15 +122,19 @@ double Rates::attention(bool backward, double head_dim, double v_head_dim, doubl
               logs(head_dim, v_head_dim, seq));
 }
 
+double Rates::memory_op(OpKind op, double bytes) const {
+  const Curve& curve = memory_ops_[static_cast<size_t>(op)];
+  if (curve.empty()) return 0;
+  return std::exp(interpolate(curve, std::log(std::max(bytes, 1.0)), false));
+}
+
 double Rates::collective_seconds(CollectiveKind kind, int ranks, double bytes) const {
   if (ranks <= 1 || bytes <= 0) return 0;
-  const std::vector<Curve>& curves = collectives_[static_cast<size_t>(kind)];
+  const std::vector<CollectiveCurve>& curves = collectives_[static_cast<size_t>(kind)];
   if (curves.empty()) throw ConfigError("the hardware's collectives table lacks an operation");
   const double log_bytes = std::log(bytes);
   const auto seconds = [&](size_t i) {  // log seconds among curves[i]'s ranks
-    const auto& points = curves[i].points;
-    return interpolate(points.size(), [&](size_t p) { return points[p].first; },
-                       [&](size_t p) { return points[p].second; }, log_bytes, true);
+    return interpolate(curves[i].points, log_bytes, true);
   };
   return std::exp(interpolate(curves.size(), [&](size_t i) { return curves[i].log_ranks; }, seconds,
                               std::log(ranks), false));

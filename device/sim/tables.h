@@ -10,7 +10,7 @@
 namespace spillway::sim {
 
 // Element type of a product's operands.
-enum class Operands : uint8_t { kBF16, kFp8 };
+enum class Operands : uint8_t { kBF16, kFp8, kF32 };
 enum class Pass : uint8_t { kForward, kDgrad, kWgrad };
 
 // The tables in logarithms, so that a look-up is a few dozen additions. All throw ConfigError when the
@@ -26,6 +26,9 @@ class Rates {
   [[nodiscard]] double attention(bool backward, double head_dim, double v_head_dim,
                                  double seq) const;
 
+  // Bytes/s of a memory-bound op that moves so many; 0 when the table has no row for it.
+  [[nodiscard]] double memory_op(OpKind op, double bytes) const;
+
   // Seconds of a collective of `bytes` (CollectiveRow) among `ranks` of one domain: interpolated in
   // log(time) over log(bytes) and log(ranks); above the largest size its bandwidth. Below the smallest
   // its time, when that is a size where starting is all that counts (1 MiB); else its bandwidth down to
@@ -38,9 +41,10 @@ class Rates {
     Point at;                     // logarithms
     std::array<double, 3> rates;  // FLOP/s by Pass; 0: not known
   };
-  struct Curve {  // of one count of ranks
+  using Curve = std::vector<std::pair<double, double>>;  // logarithms; the first ascending
+  struct CollectiveCurve {                               // bytes and seconds, of one count of ranks
     double log_ranks;
-    std::vector<std::pair<double, double>> points;  // log bytes, log seconds; bytes ascending
+    Curve points;
   };
   static constexpr int kKinds = 4;
 
@@ -48,9 +52,11 @@ class Rates {
   [[nodiscard]] static double near(const std::vector<Row>& rows, Pass pass, const Point& weights,
                                    const Point& at);
 
-  std::array<std::vector<Row>, 2> matmul_;  // by Operands
+  std::array<std::vector<Row>, 3> matmul_;  // by Operands
+  double f32_peak_;                         // FLOP/s where there are no rows of f32 products
   std::vector<Row> grouped_, attention_;
-  std::array<std::vector<Curve>, kKinds> collectives_;  // by kind; ranks ascending
+  std::array<Curve, kOpKindCount> memory_ops_;          // bytes and bytes/s
+  std::array<std::vector<CollectiveCurve>, kKinds> collectives_;  // by kind; ranks ascending
 };
 
 }  // namespace spillway::sim

@@ -31,6 +31,18 @@ TEST(Tables, TheFourNearestCount) {
   EXPECT_THROW((void)Rates(h).grouped(Pass::kForward, 1, 1, 1, 1), ConfigError);
 }
 
+TEST(Tables, MemoryOpsAreInterpolatedInLogSize) {
+  Hardware h;
+  h.memory_ops.rows = {{OpKind::kAdd, 1e6, 10}, {OpKind::kAdd, 1e8, 1000}, {OpKind::kRope, 1e6, 7}};
+  const Rates rates(h);
+  EXPECT_NEAR(rates.memory_op(OpKind::kAdd, 1e6), 10e9, 1);
+  EXPECT_NEAR(rates.memory_op(OpKind::kAdd, 1e7), 100e9, 1e3);
+  EXPECT_NEAR(rates.memory_op(OpKind::kAdd, 1), 10e9, 1);       // the ends hold
+  EXPECT_NEAR(rates.memory_op(OpKind::kAdd, 1e12), 1000e9, 1e3);
+  EXPECT_NEAR(rates.memory_op(OpKind::kRope, 1e9), 7e9, 1);
+  EXPECT_EQ(rates.memory_op(OpKind::kSwiglu, 1e6), 0);
+}
+
 TEST(Tables, CollectivesKeepTheirFloorAndTheirBandwidth) {
   const auto rates = [](std::vector<CollectiveRow> rows) {
     Hardware h;

@@ -235,6 +235,44 @@ TEST(HardwareFile, RatesAboveThePeakFail) {
               HasSubstr("].wgrad_tflops is 1565, above the peak: bf16_tflops is 989"));
 }
 
+// gh200.yaml has none of the optional parts.
+std::string error_with_more(const std::string& more) {
+  const TempDir dir;
+  const std::string path = dir.write("mine.yaml", edited({}) + more);
+  return message_of<ConfigError>([&] { (void)load_hardware(path); });
+}
+
+TEST(HardwareFile, OptionalPartsAreAsStrict) {
+  const std::string table = "\nmemory_ops:\n  mark: measured\n  source: here\n  rows_op_mib_gb_per_s: ";
+  EXPECT_EQ(error_with_more(table + "[[add, 1, 4000], [adamw, 0.5, 100]]\n"), "");
+  EXPECT_THAT(error_with_more(table + "[[adds, 1, 100]]\n"),
+              HasSubstr("].op is adds, did you mean add?; must be an op of program/op_table.cc"));
+  EXPECT_THAT(error_with_more(table + "[[add, 1, 4001]]\n"),
+              HasSubstr("].gb_per_s is 4001, above the peak: hbm_gb_per_s is 4000"));
+  EXPECT_THAT(error_with_more(table + "[[add, 0, 100]]\n"),
+              HasSubstr("].mib is 0; must be greater than 0"));
+  EXPECT_THAT(error_with_more("\nf32_matmul: {mark: measured, source: here, "
+                              "rows_m_n_k_tflops: [[1, 1, 1, 68]]}\n"),
+              HasSubstr("].tflops is 68, above the peak: f32_tflops is"));
+  EXPECT_THAT(error_with_more("\nwait_us: {value: -1, mark: measured, source: here}\n"),
+              HasSubstr("wait_us.value is -1; must be"));
+  EXPECT_THAT(error_with_more("\ncopy_sm_share: {value: 1, mark: measured, source: here}\n"),
+              HasSubstr("copy_sm_share.value is 1; must be in [0, 1)"));
+}
+
+// SimuMax's fractions of 8 TB/s.
+TEST(HardwareFile, MemoryOpsOfB200AreInTheTable) {
+  for (const char* name : {"b200_hgx.yaml", "gb200_nvl72.yaml", "gb300_nvl72.yaml"}) {
+    const Hardware h = load_hardware(shipped_folder() / name);
+    std::map<OpKind, double> rates;
+    for (const MemoryOpRow& row : h.memory_ops.rows) rates[row.op] = row.gb_per_s;
+    EXPECT_NEAR(rates[OpKind::kDispatch], 0.5008 * 8000, 1) << name;
+    EXPECT_NEAR(rates[OpKind::kCombineBwd], 0.5108 * 8000, 1) << name;
+    EXPECT_NEAR(rates[OpKind::kCrossEntropy], 0.3246 * 8000, 1) << name;
+    EXPECT_GT(h.memory_ops.source.size(), 20U);
+  }
+}
+
 // Tests run anywhere: the current directory is a copy's.
 class HardwareNamed : public testing::Test {
  protected:
