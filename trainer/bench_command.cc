@@ -45,7 +45,8 @@ PreparedRow prepare(const BenchTable& table, const BenchRow& row,
     config.name = row.id;
     const Mesh mesh = mesh_of(config, row.ranks, 0);
     (void)on_mesh(config, mesh);
-    return {row, std::move(config), hardware_named(row.hardware), mesh.text()};
+    return {row, std::move(config), hardware_named(row.hardware, {}, table.path.parent_path()),
+            mesh.text()};
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("{}: row {}: {}", table.path.string(), row.id, error.what()));
   }

@@ -176,7 +176,8 @@ void read_tables(Hardware& hardware, YamlSection& root, const YamlNode& node) {
 }
 
 // Makes every key legal, and rejects the others: a misspelt one is reported as that, not as missing.
-void check_keys(YamlSection& root) {
+void check_keys(const YamlNode& node) {
+  YamlSection root(node, "", {});
   for (const char* key :
        {"title", "preliminary", "gpus_per_socket", "gpus_per_node", "gpus_per_domain"}) {
     (void)root.has(key);
@@ -213,8 +214,8 @@ std::vector<YamlOverride> assumed(const std::vector<std::string>& figures) {
 
 Hardware load_hardware(const std::filesystem::path& path, const std::vector<std::string>& figures) {
   const YamlNode node = load_yaml(path);
+  check_keys(node);
   YamlSection root(node, "", assumed(figures));
-  check_keys(root);
   Hardware hardware;
   hardware.name = path.stem().string();
   hardware.title = text(root, "title", "name the machine");
@@ -232,8 +233,9 @@ Hardware load_hardware(const std::filesystem::path& path, const std::vector<std:
   return hardware;
 }
 
-Hardware hardware_named(const std::string& name, const std::vector<std::string>& figures) {
-  return load_hardware(named_file({"hardware", "hardware/", ".yaml"}, name), figures);
+Hardware hardware_named(const std::string& name, const std::vector<std::string>& figures,
+                        const std::filesystem::path& beside) {
+  return load_hardware(named_file({"hardware", "hardware/", ".yaml"}, name, beside), figures);
 }
 
 }  // namespace spillway

@@ -24,6 +24,7 @@ namespace spillway {
 
 // Of configs/hardware/NAME.yaml, or a path (trainer/named_file.h).
 [[nodiscard]] Hardware hardware_named(const std::string& name,
-                                      const std::vector<std::string>& figures = {});
+                                      const std::vector<std::string>& figures = {},
+                                      const std::filesystem::path& beside = {});
 
 }  // namespace spillway

@@ -38,6 +38,7 @@ struct Arguments {
   std::string table;
   SweepOptions sweep;
   BenchOptions bench;
+  int exit_code = 0;
 };
 
 CLI::App* add_command(CLI::App& app, const char* name, const char* help, Arguments& arguments) {
@@ -165,68 +166,98 @@ void plan_command(const Arguments& arguments) {
   plan_strategies(config, hardware_named(arguments.hardware), ranks_for(arguments, config), std::cout);
 }
 
+// Each of these adds a command to the program; it runs when it is the one that was given.
+void add_train(CLI::App& app, Arguments& arguments) {
+  add_command(app, "train", "Train a model", arguments)->final_callback([&] {
+    catch_interrupts();  // this early: one during start-up also ends the run behind a whole step
+    arguments.exit_code = on_all_ranks(arguments, train_command);
+  });
+  CLI::App* compare =
+      add_command(app, "compare", "Train a few steps under each of the five strategies", arguments);
+  compare->add_option("--steps", arguments.steps, "Steps for each strategy")->check(CLI::PositiveNumber);
+  compare->final_callback([&] { arguments.exit_code = compare_command(arguments); });
+}
+
+void add_ranks(CLI::App& command, Arguments& arguments) {
+  command
+      .add_option("--ranks", arguments.ranks,
+                  "Rank 0 of this many; default: what the axes of `parallel` multiply to")
+      ->check(CLI::PositiveNumber);
+}
+
+void add_hardware(CLI::App& command, Arguments& arguments) {
+  command.add_option("--hardware", arguments.hardware, "A file of configs/hardware, or its name")
+      ->required();
+}
+
+void add_plan(CLI::App& app, Arguments& arguments) {
+  CLI::App* plan = add_command(
+      app, "plan", "Simulate a step under each strategy on a machine that is not here", arguments);
+  add_hardware(*plan, arguments);
+  add_ranks(*plan, arguments);
+  plan->final_callback([&] { plan_command(arguments); });
+}
+
+void add_sweep(CLI::App& app, Arguments& arguments) {
+  CLI::App* sweep =
+      add_command(app, "sweep", "Simulate a step at several values of one or two keys", arguments);
+  add_hardware(*sweep, arguments);
+  add_ranks(*sweep, arguments);
+  sweep
+      ->add_option("--vary", arguments.sweep.vary,
+                   "KEY=VALUE,VALUE,...: a key of the config, ranks, or hardware.FIGURE; once or twice")
+      ->required()
+      ->allow_extra_args(false);
+  sweep->add_flag("--strategies", arguments.sweep.strategies,
+                  "Each point under the five activation strategies");
+  sweep->add_option("--out", arguments.sweep.out, "Folder for report.md and report.html");
+  sweep->final_callback([&] { sweep_command(arguments); });
+}
+
+void add_bench(CLI::App& app, Arguments& arguments) {
+  CLI::App* bench = app.add_subcommand(
+      "bench", "Run a published table, simulated or on this device, and report both side by side");
+  bench->add_option("table", arguments.table, "paper, validation, or a table's YAML file")->required();
+  bench->add_option("--row", arguments.bench.rows, "Only this row (may be repeated)")
+      ->allow_extra_args(false);
+  bench->add_option("--set", arguments.bench.overrides, "key=value for every row (may be repeated)")
+      ->allow_extra_args(false);
+  bench->add_option("--measure", arguments.bench.measure_steps,
+                    "Train this many steps on the configs' device instead of simulating")
+      ->check(CLI::PositiveNumber);
+  bench->add_option("--out", arguments.bench.out, "Folder for report.md and report.html");
+  bench->final_callback([&] { arguments.exit_code = bench_command(arguments); });
+}
+
+void add_explain(CLI::App& app, Arguments& arguments) {
+  CLI::App* explain = add_command(
+      app, "explain", "Print the policy, FLOPs and memory plan of a config; runs nothing", arguments);
+  explain->add_flag("--schedule", arguments.schedule, "Also every instruction");
+  explain->add_flag("--programs", arguments.programs, "Also every Program");
+  add_ranks(*explain, arguments);
+  explain->final_callback([&] { explain_command(arguments); });
+}
+
+void add_calibrate(CLI::App& app, Arguments& arguments) {
+  CLI::App* calibrate = add_command(
+      app, "calibrate", "Measure this machine's device on the ops of a config; write a hardware file",
+      arguments);
+  calibrate->add_option("-o,--output", arguments.output, "The YAML file to write")->required();
+  calibrate->final_callback([&] {
+    calibrate_to_file(load_config(arguments.config, arguments.overrides), arguments.output, std::cout);
+  });
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Spillway trains large language models: keep, recompute or offload activations"};
   app.require_subcommand(1);
   app.set_version_flag("--version", SPILLWAY_VERSION);
   Arguments arguments;
-  CLI::App* train = add_command(app, "train", "Train a model", arguments);
-  CLI::App* compare =
-      add_command(app, "compare", "Train a few steps under each of the five strategies", arguments);
-  compare->add_option("--steps", arguments.steps, "Steps for each strategy")->check(CLI::PositiveNumber);
-  CLI::App* plan = add_command(
-      app, "plan", "Simulate a step under each strategy on a machine that is not here", arguments);
-  CLI::App* sweep = add_command(app, "sweep", "Simulate a step at several values of one or two keys",
-                                arguments);
-  sweep->add_option("--vary", arguments.sweep.vary,
-                    "KEY=VALUE,VALUE,...: a key of the config, ranks, or hardware.FIGURE")
-      ->required()
-      ->expected(1)
-      ->take_all();
-  sweep->add_flag("--strategies", arguments.sweep.strategies,
-                  "Each point under the five activation strategies");
-  sweep->add_option("--out", arguments.sweep.out, "Folder for report.md and report.html");
-  CLI::App* bench = app.add_subcommand(
-      "bench", "Run a published table, simulated or on this device, and report both side by side");
-  bench->add_option("table", arguments.table, "paper, validation, or a table's YAML file")->required();
-  bench->add_option("--row", arguments.bench.rows, "Only this row (may be repeated)");
-  bench->add_option("--set", arguments.bench.overrides, "key=value for every row (may be repeated)");
-  bench->add_option("--measure", arguments.bench.measure_steps,
-                    "Train this many steps on the configs' device instead of simulating")
-      ->check(CLI::PositiveNumber);
-  bench->add_option("--out", arguments.bench.out, "Folder for report.md and report.html");
-  CLI::App* show = add_command(
-      app, "explain", "Print the policy, FLOPs and memory plan of a config; runs nothing", arguments);
-  show->add_flag("--schedule", arguments.schedule, "Also every instruction");
-  show->add_flag("--programs", arguments.programs, "Also every Program");
-  for (CLI::App* command : {plan, sweep}) {
-    command->add_option("--hardware", arguments.hardware, "A file of configs/hardware, or its name")
-        ->required();
+  for (auto* add : {add_train, add_plan, add_sweep, add_bench, add_calibrate, add_explain}) {
+    add(app, arguments);
   }
-  for (CLI::App* command : {plan, sweep, show}) {
-    command->add_option("--ranks", arguments.ranks,
-                        "Rank 0 of this many; default: what the axes of `parallel` multiply to")
-        ->check(CLI::PositiveNumber);
-  }
-  CLI::App* calibrate = add_command(
-      app, "calibrate", "Measure this machine's device on the ops of a config; write a hardware file",
-      arguments);
-  calibrate->add_option("-o,--output", arguments.output, "The YAML file to write")->required();
   CLI11_PARSE(app, argc, argv);
-
-  if (train->parsed()) {
-    catch_interrupts();  // this early: one during start-up also ends the run behind a whole step
-    return on_all_ranks(arguments, train_command);
-  }
-  if (compare->parsed()) return compare_command(arguments);
-  if (bench->parsed()) return bench_command(arguments);
-  if (sweep->parsed()) sweep_command(arguments);
-  if (plan->parsed()) plan_command(arguments);
-  if (calibrate->parsed()) {
-    calibrate_to_file(load_config(arguments.config, arguments.overrides), arguments.output, std::cout);
-  }
-  if (show->parsed()) explain_command(arguments);
-  return 0;
+  return arguments.exit_code;
 }
 
 }  // namespace

@@ -14,30 +14,33 @@ namespace {
 namespace fs = std::filesystem;
 
 // Every configs/ there is, nearest first.
-std::vector<fs::path> config_folders() {
+std::vector<fs::path> config_folders(const fs::path& beside) {
   std::vector<fs::path> result;
   std::error_code error;
   const auto add = [&](const fs::path& below) {
     if (fs::is_directory(below / "configs", error)) result.push_back(below / "configs");
   };
+  const auto add_above = [&](fs::path folder) {
+    while (!folder.empty()) {
+      add(folder);
+      add(folder / "share" / "spillway");
+      if (folder == folder.parent_path()) break;
+      folder = folder.parent_path();
+    }
+  };
+  if (!beside.empty()) add_above(fs::absolute(beside, error).lexically_normal());
   add("");
-  fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  while (!folder.empty()) {
-    add(folder);
-    add(folder / "share" / "spillway");
-    if (folder == folder.parent_path()) break;
-    folder = folder.parent_path();
-  }
+  add_above(fs::read_symlink("/proc/self/exe", error).parent_path());
   return result;
 }
 
 }  // namespace
 
-fs::path named_file(const NamedFiles& files, const std::string& name) {
+fs::path named_file(const NamedFiles& files, const std::string& name, const fs::path& beside) {
   if (name.find('/') != std::string::npos || name.ends_with(".yaml")) return name;
   std::vector<std::string> names;
   std::error_code error;
-  for (const fs::path& folder : config_folders()) {
+  for (const fs::path& folder : config_folders(beside)) {
     const auto file_of = [&](const std::string& stem) {
       return folder / (files.prefix + stem + files.suffix);
     };

@@ -118,6 +118,9 @@ std::vector<SweepPoint> sweep(const SweepOptions& options, std::ostream& out) {
     varied.push_back(parse_vary(text));
     keys.push_back(varied.back().key);
   }
+  if (varied.empty() || varied.size() > 2) {
+    throw ConfigError(fmt::format("--vary is given {} times; one or two keys are varied", varied.size()));
+  }
   std::vector<Prepared> prepared;
   for (const auto& values : all_values(varied)) prepared.push_back(prepare(options, varied, values));
 

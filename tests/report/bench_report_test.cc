@@ -135,9 +135,9 @@ TEST(BenchReport, AReportOfNoRowsIsStillAPage) {
 }
 
 TEST(Document, RoundsToWhatIsShown) {
-  EXPECT_EQ(rounded(1.0 / 3), 0.333333);
-  EXPECT_EQ(rounded(123456789.0, 3), 123000000);
-  EXPECT_EQ(rounded(std::numeric_limits<double>::infinity()), 0);
+  EXPECT_EQ(report::rounded(1.0 / 3), 0.333333);
+  EXPECT_EQ(report::rounded(123456789.0, 3), 123000000);
+  EXPECT_EQ(report::rounded(std::numeric_limits<double>::infinity()), 0);
 }
 
 }  // namespace

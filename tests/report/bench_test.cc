@@ -67,7 +67,7 @@ TEST(Paper, LlamaGainsAFewPercent) {
 
 TEST(Bench, MeasuresOnTheDeviceThatIsHere) {
   const BenchReport report = run("/tests/report/table.yaml", {.rows = {"llama_tiny", "deepseek_tiny"},
-                                                              .overrides = {"train.seq_len=32"},
+                                                              .overrides = {"train.seq_len=32", "data={kind: synthetic}"},
                                                               .measure_steps = 2});
   const StepReport& step = step_of(report, "llama_tiny");
   EXPECT_FALSE(step.simulated);
@@ -79,7 +79,7 @@ TEST(Bench, MeasuresOnTheDeviceThatIsHere) {
 // A row that the device cannot hold says so, and the others still run.
 TEST(Bench, ARowThatDoesNotFitTheDeviceIsAnEntry) {
   const BenchReport report = run("/tests/report/table.yaml", {.rows = {"llama_tiny"},
-                                                              .overrides = {"device.hbm_gib=0.001"},
+                                                              .overrides = {"device.hbm_gib=0.001", "data={kind: synthetic}"},
                                                               .measure_steps = 1});
   EXPECT_THAT(report.results[0].error, HasSubstr("out of device memory"));
 }
@@ -134,6 +134,7 @@ TEST(Sweep, NamesWhatIsWrong) {
   EXPECT_THAT(error_of("train.micro_batch=1,,2"), HasSubstr("KEY=VALUE"));
   EXPECT_THAT(error_of("train.micro_bach=1"), HasSubstr("micro_bach is not a key"));
   EXPECT_THAT(error_of("ranks=0"), HasSubstr("at least 1"));
+  EXPECT_THAT(error_of("ranks=1,two"), HasSubstr("\"two\""));
   EXPECT_THAT(error_of("hardware.d2h=1"), HasSubstr("hardware.d2h is not a figure"));
   EXPECT_THAT(error_of("hardware.nic_gb_per_s=-1"), HasSubstr("greater than 0"));
 }
