@@ -1,0 +1,1 @@
+// Holds what tests precompile (CMakeLists.txt).
