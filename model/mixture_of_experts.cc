@@ -69,14 +69,16 @@ TensorId mixture_of_experts(LayerBuilder& layer, const DeepseekConfig& c, const 
   b.accumulate(OpKind::kCountExperts, load, "expert_count", {experts, offsets});
 
   const TensorId rows = b.op(OpKind::kDispatch, "moe_input", {h, order, offsets, place});  // [R, d]
+  // Where experts are on other ranks, rows are on their way while the shared expert computes.
+  const int64_t shared_width = f * c.n_shared_experts;
+  const TensorId shared =
+      shared_width > 0 ? layer.swiglu_mlp("mlp.shared_experts.", h, d, shared_width) : kNoTensor;
   const TensorId gate = b.op(OpKind::kGroupedLinear, "moe_mlpwi_0", {rows, w_gate, offsets});
   const TensorId up = b.op(OpKind::kGroupedLinear, "moe_mlpwi_1", {rows, w_up, offsets});
   const TensorId act = b.op(OpKind::kSwiglu, "moe_activation", {gate, up});                // [R, f]
   const TensorId down = b.op(OpKind::kGroupedLinear, "moe_mlpwo", {act, w_down, offsets});  // [R, d]
   const TensorId routed = b.op(OpKind::kCombine, "moe_output", {down, weights, place});    // [T, d]
-  if (c.n_shared_experts == 0) return routed;
-  const TensorId shared = layer.swiglu_mlp("mlp.shared_experts.", h, d, f * c.n_shared_experts);
-  return b.op(OpKind::kAdd, "experts_output", {routed, shared});
+  return shared == kNoTensor ? routed : b.op(OpKind::kAdd, "experts_output", {routed, shared});
 }
 
 }  // namespace spillway

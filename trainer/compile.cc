@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "offload/hide_latency.h"
+#include "offload/late_free.h"
 #include "offload/remat.h"
 #include "offload/transfer.h"
 #include "parallel/order.h"
@@ -70,6 +71,7 @@ Step place_and_plan(const Schedule& transferred, const CompileOptions& options,
                     .max_inflight_async = options.max_inflight_async,
                     .margin = margin},
                    cost);
+      free_behind_collectives(step.schedule);
     }
     verify_in_debug(step.schedule);
     step.plan = plan_memory(step.schedule);

@@ -193,6 +193,28 @@ TEST(Configs, PlanSaysWhichStrategyWinsOnAMachineThatIsNotHere) {
   EXPECT_THAT(plan("h100_smx").output, HasSubstr("h100_sxm"));
 }
 
+TEST(Configs, PlanSaysWhy) {
+  const Result result = shell("cd " + std::string(SPILLWAY_SOURCE_DIR) + " && " + SPILLWAY_BINARY +
+                              " plan configs/paper/deepseek_v3.yaml --hardware gb200_nvl72 --ranks 128"
+                              " activation=configs/activation/deepseek_v3_offload.yaml");
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("offload, pipelined is the fastest that fits"));
+  EXPECT_THAT(result.output, HasSubstr("keep does not fit: HBM"));
+  EXPECT_THAT(result.output, HasSubstr("s recomputing"));
+  EXPECT_THAT(result.output, HasSubstr("s waiting for copies"));
+}
+
+TEST(Configs, BenchAndSweepTakeRepeatedOptionsAndOverrides) {
+  const std::string in_source = "cd " + std::string(SPILLWAY_SOURCE_DIR) + " && " + SPILLWAY_BINARY;
+  const Result sweep = shell(in_source + " sweep configs/run/llama_tiny.yaml --hardware h100_sxm "
+                             "--vary ranks=1,2 train.micro_batch=4 --strategies");
+  EXPECT_EQ(sweep.status, 0) << sweep.output;
+  EXPECT_THAT(sweep.output, HasSubstr("2, offload, pipelined"));
+  const Result bench = shell(in_source + " bench paper --row dsv3_remate --set train.micro_batch=4");
+  EXPECT_EQ(bench.status, 1);
+  EXPECT_THAT(bench.output, HasSubstr("did you mean dsv3_remat?"));
+}
+
 TEST_F(Cli, TraceIsValidJson) {
   ASSERT_EQ(run("train", "output.trace_step=2 activation.policy=minimal_offloaded").status, 0);
   std::ifstream file(folder_ / "out" / "trace_step2.json");

@@ -5,6 +5,7 @@
 #include "program/error.h"
 #include "tests/trainer/temp_dir.h"
 #include "trainer/config_text.h"
+#include "trainer/session.h"
 
 namespace spillway {
 namespace {
@@ -92,6 +93,25 @@ TEST(Config, ResolvedYamlReadsBackTheSame) {
     EXPECT_EQ(again.activation.custom, config.activation.custom);
     EXPECT_EQ(again.llama.rope_scaling.has_value(), config.llama.rope_scaling.has_value());
   }
+}
+
+TEST(Config, WhatOnlyASimulationDoes) {
+  EXPECT_THAT(error_with({"precision.products=fp8"}), HasSubstr("it needs bf16"));
+  EXPECT_THAT(error_with({"simulate.hottest_expert_load=2"}), HasSubstr("has no experts"));
+  EXPECT_THAT(error_with({"simulate.hottest_expert_load=0.5"}), HasSubstr("must be in [1"));
+  EXPECT_THAT(error_with({"simulate.one_hot_dispatch=true"}), HasSubstr("capacity_factor above 0"));
+  EXPECT_THAT(error_with({"simulate.far_sockets=true"}), HasSubstr("did you mean far_socket?"));
+  const Config config = load_with({"precision.compute=bf16", "precision.products=fp8",
+                                   "simulate.far_socket=true"});
+  EXPECT_TRUE(config.precision.fp8_products);
+  EXPECT_EQ(to_yaml(load(to_yaml(config))), to_yaml(config));
+  // A device neither has fp8 products nor pretends to what is assumed.
+  EXPECT_THAT(message_of<ConfigError>([&] { Session session(config); }),
+              HasSubstr("simulate: its keys are for simulated steps"));
+  EXPECT_THAT(message_of<ConfigError>([&] {
+                Session session(load_with({"precision.compute=bf16", "precision.products=fp8"}));
+              }),
+              HasSubstr("only simulated as yet"));
 }
 
 TEST(Config, UnknownKeysEverywhere) {
