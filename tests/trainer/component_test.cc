@@ -60,7 +60,7 @@ TEST(Component, ProductsAreWhatTheirShapesSay) {
 }
 
 // None may stop at its inputs, and none may run on values that no step has.
-TEST(ComponentBench, EveryOpOfAStepRunsByItself) {
+TEST(SlowComponentBench, EveryOpOfAStepRunsByItself) {
   for (const DType compute : {DType::kF32, DType::kBF16}) {
     for (Config config : {tiny_llama(1), tiny_deepseek()}) {
       config.precision.compute = compute;
@@ -74,7 +74,7 @@ TEST(ComponentBench, EveryOpOfAStepRunsByItself) {
   }
 }
 
-TEST(ComponentBench, APacedLinkIsMeasured) {
+TEST(SlowComponentBench, APacedLinkIsMeasured) {
   Config config = tiny_llama(1);
   config.device.link_gb_per_s = 0.25;
   ComponentBench bench(config.device, int64_t{128} << 20);
