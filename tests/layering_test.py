@@ -19,7 +19,9 @@ VENDOR = [
     (r"cuda|cudnn|cublas|nvml|nvrtc|nvtx|cub/|cutlass|dnnl|oneapi/|cblas\.h", r"device/\w+|bench"),
     (r"nccl", r"device/\w+|parallel/\w+"),
     (r"mpi\.h", r"device/\w+|parallel(/\w+)?"),
-    (r"yaml-cpp/|nlohmann/|CLI/", r"trainer(/.*)?|tests(/.*)?"),
+    (r"yaml-cpp/|CLI/", r"trainer(/.*)?|tests(/.*)?"),
+    (r"nlohmann/", r"text|trainer(/.*)?|tests(/.*)?"),
+    (r"pcre2|utf8proc|zlib\.h|zstd\.h", r"text|tests(/.*)?"),
 ]
 # What a conditional above device/ may not ask: absence is a source file.
 PRESENCE = re.compile(r"CUDA|NVCC|NCCL|CUDNN|CUBLAS|DNNL|\bMPI|_MPI\b")

@@ -15,7 +15,7 @@ from source_tree import CPP, ROOT, files, relative, report
 FILE_LIMIT = 400
 FUNCTION_LIMIT = 40
 KERNEL_LIMIT = 150
-CORE = ("program", "model", "parallel", "offload", "device", "trainer")
+CORE = ("program", "model", "parallel", "offload", "device", "text", "trainer")
 BUDGET = ROOT / "tests" / "size_budget.txt"
 
 MACHINE_PATH = re.compile(r"(?<![\w.~])/(root|work|home|Users)/")

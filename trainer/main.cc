@@ -1,4 +1,4 @@
-// The command line: train, compare, plan, sweep, bench, calibrate, explain.
+// The command line: train, compare, plan, sweep, bench, calibrate, explain, tokenize.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -24,6 +24,7 @@
 #include "trainer/plan_command.h"
 #include "trainer/session.h"
 #include "trainer/sweep_command.h"
+#include "trainer/tokenize_command.h"
 
 namespace spillway {
 namespace {
@@ -38,6 +39,7 @@ struct Arguments {
   std::string table;
   SweepOptions sweep;
   BenchOptions bench;
+  TokenizeOptions tokenize;
   int exit_code = 0;
 };
 
@@ -248,12 +250,32 @@ void add_calibrate(CLI::App& app, Arguments& arguments) {
   });
 }
 
+void add_tokenize(CLI::App& app, Arguments& arguments) {
+  TokenizeOptions& options = arguments.tokenize;
+  CLI::App* command = app.add_subcommand("tokenize", "Turn text into the token shards that train reads");
+  command->add_option("tokenizer", options.tokenizer, "A tokenizer.json: byte-level BPE")->required();
+  command->add_option("inputs", options.inputs, "Text or .jsonl files, also .gz or .zst")->required();
+  command->add_option("-o,--output", options.out, "Folder for the shards; a run cut short goes on in it")
+      ->required();
+  command->add_option("--jsonl-key", options.documents.jsonl_key, "Where a line of JSON has its text")
+      ->capture_default_str();
+  command->add_flag("--lines", options.documents.lines, "A line of a text file is a document");
+  command->add_option("--shard-tokens", options.shard_tokens, "Tokens of a shard")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--threads", options.threads, "Default: the cores that are there")
+      ->check(CLI::PositiveNumber);
+  CLI::Option* eos = command->add_option("--eos", options.eos, "The added token that ends a document");
+  command->add_flag("--no-eos", options.no_eos, "Nothing ends a document")->excludes(eos);
+  command->final_callback([&options] { tokenize(options, stderr); });
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Spillway trains large language models: keep, recompute or offload activations"};
   app.require_subcommand(1);
   app.set_version_flag("--version", SPILLWAY_VERSION);
   Arguments arguments;
-  for (auto* add : {add_train, add_plan, add_sweep, add_bench, add_calibrate, add_explain}) {
+  for (auto* add : {add_train, add_plan, add_sweep, add_bench, add_calibrate, add_explain, add_tokenize}) {
     add(app, arguments);
   }
   CLI11_PARSE(app, argc, argv);
