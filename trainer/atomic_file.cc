@@ -10,18 +10,13 @@
 #include <stdexcept>
 
 namespace spillway {
-namespace {
 
-// The new name is safe only once its folder is. Some file systems cannot sync a folder: best effort.
-void sync_folder_of(const std::string& path) {
-  const std::string folder = std::filesystem::absolute(path).parent_path().string();
+void sync_folder(const std::string& folder) {
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
   (void)fsync(descriptor);
   close(descriptor);
 }
-
-}  // namespace
 
 AtomicFile::AtomicFile(std::string path)
     : path_(std::move(path)), partial_(fmt::format("{}.partial", path_)) {
@@ -49,7 +44,7 @@ void AtomicFile::publish() {
   if (rename(partial_.c_str(), path_.c_str()) != 0) fail("rename");
   close(descriptor_);
   descriptor_ = -1;
-  sync_folder_of(path_);
+  sync_folder(std::filesystem::absolute(path_).parent_path().string());
 }
 
 void AtomicFile::write_at(int64_t offset, std::span<const std::byte> data) {

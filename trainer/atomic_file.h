@@ -8,6 +8,10 @@
 
 namespace spillway {
 
+// What has been made, renamed or removed in a folder is safe only once the folder itself is on the disk.
+// Some file systems cannot do that: best effort.
+void sync_folder(const std::string& folder);
+
 // Writes PATH.partial, which publish() turns into PATH. Dropped unpublished, it leaves nothing.
 // Errors are std::runtime_errors that name the file and the cause.
 class AtomicFile {

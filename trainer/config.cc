@@ -249,6 +249,30 @@ OutputConfig read_output(YamlSection& section, const Config& config) {
   return result;
 }
 
+void check_bytes_are_tokens(const Config& config, const YamlSection& model) {
+  if (config.data.kind == DataKind::kText && config.vocab_size() < 256) {
+    model.fail("vocab_size",
+               fmt::format("is {}; text is read as bytes and needs 256", config.vocab_size()));
+  }
+}
+
+CheckpointConfig read_checkpoint(YamlSection& section, const OutputConfig& output) {
+  CheckpointConfig result;
+  result.directory = section.string("directory", output.directory + "/checkpoints");
+  if (result.directory.empty()) section.fail("directory", "is empty");
+  result.every = section.integer("every", result.every, kNotNegative);
+  result.keep = section.integer("keep", result.keep, kNotNegative);
+  result.keep_every = section.integer("keep_every", result.keep_every, kNotNegative);
+  result.resume = section.string("resume", result.resume);
+  if (result.resume.empty()) section.fail("resume", "is empty; give auto, none, or a checkpoint's path");
+  section.finish();
+  if (result.keep_every > 0 && (result.every == 0 || result.keep_every % result.every != 0)) {
+    section.fail("keep_every", fmt::format("is {}; it must be a multiple of checkpoint.every, which is {}",
+                                           result.keep_every, result.every));
+  }
+  return result;
+}
+
 }  // namespace
 
 Config load_config(const std::filesystem::path& path, const std::vector<std::string>& overrides,
@@ -268,6 +292,7 @@ Config load_config(const std::filesystem::path& path, const std::vector<std::str
   YamlSection schedule = root.section("schedule");
   YamlSection data = root.section("data");
   YamlSection output = root.section("output");
+  YamlSection checkpoint = root.section("checkpoint");
   YamlSection simulate = root.section("simulate");
   root.finish();
 
@@ -283,12 +308,10 @@ Config load_config(const std::filesystem::path& path, const std::vector<std::str
   config.schedule = read_schedule(schedule);
   config.data = read_data(data, config.train);
   config.output = read_output(output, config);
+  config.checkpoint = read_checkpoint(checkpoint, config.output);
   config.simulate = read_simulate(simulate, config);
 
-  if (config.data.kind == DataKind::kText && config.vocab_size() < 256) {
-    model.fail("vocab_size",
-               fmt::format("is {}; text is read as bytes and needs 256", config.vocab_size()));
-  }
+  check_bytes_are_tokens(config, model);
   return config;
 }
 

@@ -79,6 +79,15 @@ struct OutputConfig {
   int64_t trace_step = -1;  // the step to write a Chrome trace of; -1: none
 };
 
+// What survives a run (trainer/checkpoint.h).
+struct CheckpointConfig {
+  std::string directory;         // of the checkpoints; relative to the current directory
+  int64_t every = 0;             // steps between two; 0: none is written
+  int64_t keep = 3;              // the newest that stay; 0: all
+  int64_t keep_every = 0;        // checkpoints of multiples of so many steps stay for good; 0: none
+  std::string resume = "auto";   // auto: the newest in `directory`, if any; none; or a checkpoint's path
+};
+
 struct Config {
   std::string name;  // of the file, without folder and extension
   ModelFamily family = ModelFamily::kLlama;
@@ -93,6 +102,7 @@ struct Config {
   LrSchedule schedule;
   DataConfig data;
   OutputConfig output;
+  CheckpointConfig checkpoint;
   sim::Assumptions simulate;  // of simulated steps only: no device can do otherwise than it does
 
   [[nodiscard]] int64_t vocab_size() const {

@@ -191,6 +191,14 @@ Json data_json(const DataConfig& data) {
   return json;
 }
 
+Json checkpoint_json(const CheckpointConfig& checkpoint) {
+  return {{"directory", checkpoint.directory},
+          {"every", checkpoint.every},
+          {"keep", checkpoint.keep},
+          {"keep_every", checkpoint.keep_every},
+          {"resume", checkpoint.resume}};
+}
+
 // Words that YAML would not read back as themselves, or that only look odd, stay quoted.
 bool is_plain(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
@@ -232,6 +240,7 @@ Json to_json(const Config& config) {
            {{"directory", config.output.directory},
             {"metrics", config.output.metrics},
             {"trace_step", config.output.trace_step}}},
+          {"checkpoint", checkpoint_json(config.checkpoint)},
           {"simulate", simulate_json(config.simulate)}};
 }
 

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <optional>
 
+#include "trainer/checkpoint.h"
+#include "trainer/checkpoint_folders.h"
 #include "trainer/config_text.h"
 #include "trainer/console.h"
 #include "trainer/interrupt.h"
@@ -12,6 +14,7 @@
 #include "trainer/mesh_config.h"
 #include "trainer/metrics.h"
 #include "trainer/prefetcher.h"
+#include "trainer/resume.h"
 #include "trainer/run_environment.h"
 #include "trainer/session.h"
 #include "trainer/step_record.h"
@@ -29,16 +32,22 @@ class TrainingRun {
         config_(on_mesh(config, mesh_)),
         metrics_(speaks() ? open_metrics(config) : nullptr),
         data_(open_training_data(config_, mesh_)),
+        resume_(find_resume(config_, world, [&](const std::string& why) {
+          if (speaks()) fmt::print(stderr, "spillway: {}\n", why);
+        })),
         session_(config, &world),
-        prefetcher_(data_.train, 0),
+        prefetcher_(data_.train, resume_ ? resume_->manifest.position : 0),
         console_(stdout, {.steps = config.train.steps, .log_every = config.train.log_every,
                           .bar = speaks() && on_terminal()}) {}
 
   int run() {
     begin();
-    for (int64_t step = 0; step < config_.train.steps; ++step) {
+    for (int64_t step = resume(); step < config_.train.steps; ++step) {
       one_step(step);
-      if (any_rank_interrupted()) {
+      const bool stop = any_rank_interrupted();
+      const int64_t every = config_.checkpoint.every;
+      if (due(step, every) || (stop && every > 0)) save(step + 1);
+      if (stop) {
         line(fmt::format("interrupted: stopped after step {}", step));
         return 130;
       }
@@ -64,6 +73,9 @@ class TrainingRun {
 
   static std::unique_ptr<MetricsLog> open_metrics(const Config& config) {
     create_output_directory(config.output.directory);
+    if (config.checkpoint.every > 0) {
+      create_output_directory(config.checkpoint.directory, "checkpoint.directory");
+    }
     if (!config.output.metrics) return nullptr;
     return std::make_unique<MetricsLog>(config.output.directory, [](const std::string& why) {
       fmt::print(stderr, "spillway: {}\n", why);
@@ -98,6 +110,38 @@ class TrainingRun {
     line(memory_line(planned, session_.device().name() + ":0") + " (planned)");
   }
 
+  // Returns the step to begin with.
+  int64_t resume() {
+    if (!resume_) return 0;
+    const Manifest& from = resume_->manifest;
+    load_checkpoint(resume_->checkpoint, from, session_);
+    line(fmt::format("resumed from {} (written on {}): step {} of {}, sequence {}",
+                     resume_->checkpoint.string(), from.mesh, from.step, config_.train.steps,
+                     from.position));
+    return from.step;
+  }
+
+  // A checkpoint that cannot be written must not end the training, nor cost an older one.
+  void save(int64_t steps_done) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::string& directory = config_.checkpoint.directory;
+    const std::string why = save_checkpoint(directory, {steps_done, position_}, session_, world_);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    if (!why.empty()) {
+      line(fmt::format("warning: no checkpoint after step {}: {}; training goes on",
+                       steps_done - 1, why));
+      return;
+    }
+    line(fmt::format("checkpoint: {}, seconds: {:.3f}",
+                     checkpoint_folder(directory, steps_done).string(), elapsed.count()));
+    if (!speaks()) return;
+    try {
+      remove_old_checkpoints(config_.checkpoint, steps_done);
+    } catch (const std::exception& error) {
+      line(fmt::format("warning: an old checkpoint stays: {}", error.what()));
+    }
+  }
+
   // Of a step, over all ranks.
   [[nodiscard]] int64_t model_flops() const { return session_.compiled().flops * world_.size(); }
   [[nodiscard]] int64_t tokens() const {
@@ -116,6 +160,7 @@ class TrainingRun {
     const Batch& batch = prefetcher_.next();
     const double rate = learning_rate(config_.schedule, step, config_.train.steps);
     const StepResult result = session_.train_step(batch, step, rate);
+    position_ = batch.position;
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     if (step == config_.output.trace_step && speaks()) trace(step);
     StepRecord record = make_record(step, result);
@@ -188,7 +233,9 @@ class TrainingRun {
   Config config_;  // resolved for the mesh
   std::unique_ptr<MetricsLog> metrics_;  // the folder is proved writable before anything else
   TrainingData data_;
+  std::optional<Resume> resume_;  // found before anything is allocated
   Session session_;
+  int64_t position_ = 0;  // in the data, behind the last step
   Prefetcher prefetcher_;
   Console console_;
 };

@@ -28,17 +28,17 @@ bool is_gone(int descriptor) {
 
 }  // namespace
 
-void create_output_directory(const std::filesystem::path& directory) {
+void create_output_directory(const std::filesystem::path& directory, const char* key) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) {
-    throw ConfigError(fmt::format("output.directory {}: cannot be made: {}", directory.string(),
+    throw ConfigError(fmt::format("{} {}: cannot be made: {}", key, directory.string(),
                                   error.message()));
   }
   std::string probe = (directory / ".writable_XXXXXX").string();
   const int descriptor = mkstemp(probe.data());
   if (descriptor < 0) {
-    throw ConfigError(fmt::format("output.directory {}: cannot be written: {}", directory.string(),
+    throw ConfigError(fmt::format("{} {}: cannot be written: {}", key, directory.string(),
                                   std::strerror(errno)));
   }
   close(descriptor);

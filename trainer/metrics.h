@@ -8,8 +8,10 @@
 
 namespace spillway {
 
-// Creates the folder of a run's output, and proves that it can be written. Throws ConfigError.
-void create_output_directory(const std::filesystem::path& directory);
+// Creates a folder that a run writes into, and proves that it can be written. Throws ConfigError naming
+// the config's `key`.
+void create_output_directory(const std::filesystem::path& directory,
+                             const char* key = "output.directory");
 
 // Each record is on its way to the disk when write() returns. A run that starts in a folder with
 // records adds to them: its header tells them apart. Once it is open nothing it meets stops the

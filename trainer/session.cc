@@ -152,10 +152,20 @@ std::vector<float> Session::read(const std::string& name) const {
   return read_floats(persistent(name));
 }
 
-std::vector<float> Session::read_floats(TensorId id) const {
+std::vector<std::byte> Session::read_bytes(const std::string& name) const {
+  return bytes_of(persistent(name));
+}
+
+std::vector<std::byte> Session::bytes_of(TensorId id) const {
   const Buffer& buffer = compiled_.train.schedule.buffers[id];
   std::vector<std::byte> bytes(buffer.bytes());
   device_->read(buffer.space, compiled_.train.plan.offset[id], bytes);
+  return bytes;
+}
+
+std::vector<float> Session::read_floats(TensorId id) const {
+  const Buffer& buffer = compiled_.train.schedule.buffers[id];
+  const std::vector<std::byte> bytes = bytes_of(id);
   std::vector<float> values(element_count(buffer.shape));
   if (buffer.dtype == DType::kF32) {
     std::memcpy(values.data(), bytes.data(), bytes.size());

@@ -68,6 +68,9 @@ class Session {
   // this rank's shard (compiled().layouts). Between steps only.
   [[nodiscard]] std::vector<float> read(const std::string& name) const;
   void write(const std::string& name, std::span<const float> values);
+  // The same, as the bytes that are there: what a checkpoint keeps.
+  [[nodiscard]] std::vector<std::byte> read_bytes(const std::string& name) const;
+  void write_bytes(const std::string& name, std::span<const std::byte> bytes);
   [[nodiscard]] std::vector<std::string> parameter_names() const;
   // Sets a parameter, and its f32 master when it has one, from the whole of it.
   void write_parameter(const std::string& name, std::span<const float> values);
@@ -86,8 +89,8 @@ class Session {
   [[nodiscard]] std::optional<RouterStats> router_stats() const;
   void write_batch(const Batch& batch, int micro_batches);
   void write_scalars(int64_t step, double learning_rate, int64_t valid_targets);
-  void write_bytes(const std::string& name, std::span<const std::byte> bytes);
   [[nodiscard]] float read_scalar(const char* name) const;
+  [[nodiscard]] std::vector<std::byte> bytes_of(TensorId id) const;
   [[nodiscard]] std::vector<float> read_floats(TensorId id) const;
   [[nodiscard]] TensorId persistent(const std::string& name) const;
 

@@ -50,7 +50,8 @@ TEST(Config, ReadsEverySection) {
                  "train={steps: 20, seed: 9}", "optimizer={beta2: 0.99}",
                  "schedule={kind: wsd, learning_rate: 1e-3, decay_steps: 5, min_ratio: 0}",
                  "data={kind: text, path: [a.txt, b.txt], validation_path: c.txt, shuffle: false}",
-                 "output={directory: out, trace_step: 19}"});
+                 "output={directory: out, trace_step: 19}",
+                 "checkpoint={every: 5, keep: 1, keep_every: 10, resume: none}"});
   EXPECT_TRUE(config.precision.separate_master());
   EXPECT_EQ(config.precision.gradients, DType::kBF16);
   EXPECT_EQ(config.activation.custom.at("query_proj"), Strategy::kOffload);
@@ -65,6 +66,11 @@ TEST(Config, ReadsEverySection) {
   EXPECT_THAT(config.data.validation_paths, ElementsAre("c.txt"));
   EXPECT_EQ(config.data.validation_fraction, 0);
   EXPECT_EQ(config.output.trace_step, 19);
+  EXPECT_EQ(config.checkpoint.directory, "out/checkpoints");
+  EXPECT_EQ(config.checkpoint.every, 5);
+  EXPECT_EQ(config.checkpoint.keep, 1);
+  EXPECT_EQ(config.checkpoint.keep_every, 10);
+  EXPECT_EQ(config.checkpoint.resume, "none");
 }
 
 TEST(Config, ResolvedYamlReadsBackTheSame) {
@@ -78,7 +84,7 @@ TEST(Config, ResolvedYamlReadsBackTheSame) {
        "original_max_position_embeddings: 8192}",
        "data={kind: text, path: ['a b.txt', \"null\", '1.5', \"q\\\"uote: x\"], validation_path: "
        "v}",
-       "output.directory='no'"},
+       "output.directory='no'", "checkpoint={every: 2, keep: 0, resume: 'a b'}"},
   };
   for (const auto& overrides : variants) {
     const Config config = load_with(overrides);
@@ -171,6 +177,11 @@ TEST(Config, RulesOverSeveralKeys) {
               HasSubstr("nothing to evaluate on"));
   EXPECT_THAT(error_with({"data={kind: text, path: a}", "model.vocab_size=97"}),
               HasSubstr("model.vocab_size is 97; text is read as bytes and needs 256"));
+  EXPECT_THAT(error_with({"checkpoint={every: 4, keep_every: 6}"}),
+              HasSubstr("checkpoint.keep_every is 6; it must be a multiple of checkpoint.every, which "
+                        "is 4"));
+  EXPECT_THAT(error_with({"checkpoint.keep=-1"}), HasSubstr("checkpoint.keep is -1"));
+  EXPECT_THAT(error_with({"checkpoint.resume=''"}), HasSubstr("checkpoint.resume is empty"));
   EXPECT_THAT(error_with({"output.trace_step=100"}),
               HasSubstr("output.trace_step is 100, but train.steps is 100; the last step is 99"));
 }
