@@ -57,9 +57,9 @@ void free_behind_collectives(Schedule& schedule) {
   std::vector<Instr> instrs;
   for (size_t i = 0; i < schedule.instrs.size(); ++i) {
     if (const auto found = before.find(static_cast<int>(i)); found != before.end()) {
-      for (int free : found->second) instrs.push_back(schedule.instrs[free]);
+      for (int free : found->second) instrs.push_back(std::move(schedule.instrs[free]));
     }
-    if (!moved[i]) instrs.push_back(schedule.instrs[i]);
+    if (!moved[i]) instrs.push_back(std::move(schedule.instrs[i]));
   }
   schedule.instrs = std::move(instrs);
 }

@@ -29,7 +29,6 @@ SimulatedStep simulate_step(const Config& config, const Hardware& hardware, int 
   step.compiled = compile(build_model(step.config), options, sim::SimCostModel(hardware, mesh, step.config.simulate));
   const Step& train = step.compiled.train;
   step.run = sim::simulate(train.schedule, train.plan, hardware, mesh, step.config.simulate);
-  step.stats = step_stats(train.schedule, step.run.timings);
   step.seconds = step.run.seconds;
   return step;
 }

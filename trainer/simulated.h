@@ -9,7 +9,6 @@
 #include "trainer/compile.h"
 #include "trainer/config.h"
 #include "trainer/report/step_report.h"
-#include "trainer/step_stats.h"
 
 namespace spillway {
 
@@ -17,7 +16,6 @@ struct SimulatedStep {
   Config config;  // resolved for the mesh
   Compiled compiled;
   sim::Simulation run;
-  StepStats stats;
   double seconds = 0;
   int ranks = 1, gpus_per_socket = 1;
   double tokens_per_device = 0;

@@ -11,6 +11,7 @@
 #include "text/tokenizer.h"
 #include "trainer/console.h"
 #include "trainer/encode_pool.h"
+#include "trainer/file_hash.h"
 #include "trainer/host_cores.h"
 #include "trainer/input_file.h"
 #include "trainer/shard_source.h"
@@ -28,13 +29,6 @@ std::string contents_of(const std::string& path) {
   std::string text(static_cast<size_t>(file.size()), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
   return text;
-}
-
-// FNV-1a, 64 bits: tells files apart, and is no proof against forgery.
-std::string hash_of(const std::string& text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char byte : text) hash = (hash ^ static_cast<uint8_t>(byte)) * 0x100000001b3;
-  return fmt::format("fnv1a64:{:016x}", hash);
 }
 
 std::optional<int32_t> eos_of(const Tokenizer& tokenizer, const TokenizeOptions& options) {
@@ -201,7 +195,7 @@ void tokenize(const TokenizeOptions& options, std::FILE* console) {
   const std::string json = contents_of(options.tokenizer);
   const Tokenizer tokenizer(json, options.tokenizer);
   const std::optional<int32_t> eos = eos_of(tokenizer, options);
-  const nlohmann::json identity = identity_of(options, hash_of(json), tokenizer, eos);
+  const nlohmann::json identity = identity_of(options, "xxh3:" + hash_of(json), tokenizer, eos);
   TokenIndex index(options.out, identity, tokenizer.vocab_size());
   int64_t file_bytes = 0;
   for (const nlohmann::json& input : identity.at("inputs"))

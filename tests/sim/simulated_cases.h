@@ -9,6 +9,7 @@
 
 #include "tests/strategies/trajectory.h"
 #include "trainer/simulated.h"
+#include "trainer/step_stats.h"
 
 namespace spillway {
 
@@ -86,9 +87,10 @@ inline void expect_consistent(const SimulatedStep& step) {
     return instr.stream == Stream::kCompute && !is_copy(instr) && !is_collective(instr.op.kind);
   });
   const double rounding = 1e-9 * static_cast<double>(timings.size());  // a nanosecond each
-  EXPECT_NEAR(step.stats.exposed_seconds + step.stats.exposed_collective_seconds,
+  const StepStats stats = step_stats(schedule, timings);
+  EXPECT_NEAR(stats.exposed_seconds + stats.exposed_collective_seconds,
               static_cast<double>(end[0] - computing) * 1e-9, rounding);
-  EXPECT_NEAR(step.stats.copy_seconds_d2h,
+  EXPECT_NEAR(stats.copy_seconds_d2h,
               static_cast<double>(swept_ns(schedule, timings, [&](const Instr& instr) {
                 return is_copy_to_host(schedule, instr);
               })) * 1e-9, rounding);

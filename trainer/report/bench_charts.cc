@@ -58,19 +58,24 @@ void add_spans(const Window& window, const char* phase, Series& series) {
 
 }  // namespace
 
+Series parts_series(std::string title) {
+  return {.title = std::move(title),
+          .columns = {"row", "model", "recompute", "copies", "collectives", "other", "total",
+                      "published", "fits"},
+          .rows = {}};
+}
+
+void add_parts(Series& series, const std::string& row, const StepReport& step, Json published) {
+  const StepParts& parts = step.parts;
+  series.rows.push_back({row, rounded(parts.model), rounded(parts.recompute), rounded(parts.copies),
+                         rounded(parts.collectives), rounded(parts.other), rounded(step.seconds),
+                         std::move(published), step.fits() ? "yes" : "no"});
+}
+
 Chart parts_chart(const std::string& group, const Results& results) {
-  Series series{.title = group + ": where the step's seconds go",
-                .columns = {"row", "model", "recompute", "copies", "collectives", "other", "total",
-                            "published", "fits"},
-                .rows = {}};
+  Series series = parts_series(group + ": where the step's seconds go");
   for (const BenchResult* result : results) {
-    if (!result->step) continue;
-    const StepReport& step = *result->step;
-    const StepParts& parts = step.parts;
-    series.rows.push_back({result->row.title, rounded(parts.model), rounded(parts.recompute),
-                           rounded(parts.copies), rounded(parts.collectives), rounded(parts.other),
-                           rounded(step.seconds), published_seconds(*result),
-                           step.fits() ? "yes" : "no"});
+    if (result->step) add_parts(series, result->row.title, *result->step, published_seconds(*result));
   }
   return {.kind = ChartKind::kBars,
           .caption =

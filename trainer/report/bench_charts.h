@@ -6,6 +6,11 @@
 
 namespace spillway::report {
 
+// A drawing of ChartKind::kBars, and a bar of it. `published`: seconds, or null.
+[[nodiscard]] Series parts_series(std::string title);
+void add_parts(Series& series, const std::string& row, const StepReport& step,
+               nlohmann::json published = nullptr);
+
 [[nodiscard]] Chart parts_chart(const std::string& group, const Results& results);
 
 // One drawing a row; `main`: the rows that print shows.

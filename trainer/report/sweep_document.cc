@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "trainer/report/bench_charts.h"
+
 namespace spillway::report {
 namespace {
-
-std::string gib_text(int64_t bytes) {
-  return fmt::format("{:.2f}", static_cast<double>(bytes) / (int64_t{1} << 30));
-}
 
 Table points_table(const SweepSubject& subject, const std::vector<SweepPoint>& points) {
   Table table{.caption = "Simulated; of a step that does not fit, rate and time are what they would be."};
@@ -44,10 +42,7 @@ Series& series_of(const SweepSubject& subject, const SweepPoint& point, std::vec
   const bool two = subject.keys.size() > 1;
   const std::string title = two ? fmt::format("{} {}", subject.keys[0], point.values[0]) : subject.config;
   if (all.empty() || all.back().title != title) {
-    all.push_back({.title = title,
-                   .columns = {"row", "model", "recompute", "copies", "collectives", "other", "total",
-                               "published", "fits"},
-                   .rows = {}});
+    all.push_back(parts_series(title));
   }
   return all.back();
 }
@@ -55,14 +50,9 @@ Series& series_of(const SweepSubject& subject, const SweepPoint& point, std::vec
 std::vector<Series> bars(const SweepSubject& subject, const std::vector<SweepPoint>& points) {
   std::vector<Series> all;
   for (const SweepPoint& point : points) {
-    const StepReport& step = point.step;
     std::string name = fmt::format("{} {}", subject.keys.back(), point.values.back());
     if (!point.strategy.empty()) name += ": " + point.strategy;
-    series_of(subject, point, all)
-        .rows.push_back({name, rounded(step.parts.model), rounded(step.parts.recompute),
-                         rounded(step.parts.copies), rounded(step.parts.collectives),
-                         rounded(step.parts.other), rounded(step.seconds), nullptr,
-                         step.fits() ? "yes" : "no"});
+    add_parts(series_of(subject, point, all), name, point.step);
   }
   return all;
 }
